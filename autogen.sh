@@ -1,0 +1,5 @@
+#!/bin/sh
+# Makes configure from configure.ac; needs autoconf, automake and libtool.
+set -e
+cd "$(dirname "$0")"
+exec autoreconf --install --warnings=all

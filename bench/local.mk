@@ -1,0 +1,1 @@
+# Benchmarks: built by hand (make bench), never part of check.

@@ -1,0 +1,3 @@
+bin_PROGRAMS += gmvd
+gmvd_SOURCES = src/gmvd/main.c
+gmvd_LDADD = libgmvd-http.la libgmvd-codec.la libgmv.la

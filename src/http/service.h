@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the handlers of one daemon share. Lives from start to stop. */
+#ifndef GMV_HTTP_SERVICE_H
+#define GMV_HTTP_SERVICE_H
+
+#include "http/handler.h"
+
+typedef struct gmv_metrics gmv_metrics;
+
+struct gmv_service {
+    gmv_engine engine;
+    gmv_metrics *metrics;
+    const char *backend;        /* "host" or "cuda" */
+    int64_t started_at_ms;      /* wall */
+    int64_t started_at_ns;      /* monotonic */
+    uint64_t max_json_nbytes;
+    uint32_t n_http_threads;
+    uint32_t n_workers;
+    uint32_t connection_limit;
+    int64_t idle_timeout_seconds;
+    atomic_bool draining;
+};
+
+#endif

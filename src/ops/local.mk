@@ -1,0 +1,2 @@
+noinst_LTLIBRARIES += libgmv-ops.la
+libgmv_ops_la_SOURCES =

@@ -1,0 +1,2 @@
+noinst_LTLIBRARIES += libgmv-registry.la
+libgmv_registry_la_SOURCES =

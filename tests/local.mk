@@ -1,0 +1,27 @@
+# Unit tests print TAP (Criterion through CRITERION_OUTPUTS, plain programs by hand); scripts print TAP too.
+TEST_EXTENSIONS = .sh
+LOG_DRIVER = $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+SH_LOG_DRIVER = $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+AM_TESTS_ENVIRONMENT = \
+	CRITERION_OUTPUTS=tap:-; export CRITERION_OUTPUTS; \
+	GMV_SRCDIR='$(abs_top_srcdir)'; export GMV_SRCDIR; \
+	GMV_BUILDDIR='$(abs_top_builddir)'; export GMV_BUILDDIR; \
+	LSAN_OPTIONS="suppressions=$(abs_top_srcdir)/tests/support/lsan.supp:print_suppressions=0"; export LSAN_OPTIONS; \
+	CC='$(CC)'; export CC; PYTHON='$(PYTHON)'; export PYTHON;
+
+GMV_TEST_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS) $(JANSSON_CFLAGS) -Wno-missing-prototypes -Wno-null-dereference
+GMV_TEST_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+GMV_TEST_LIBS = $(CRITERION_LIBS) $(JANSSON_LIBS)
+
+EXTRA_DIST += tests/support/lsan.supp
+
+include tests/base/local.mk
+include tests/model/local.mk
+include tests/device/local.mk
+include tests/registry/local.mk
+include tests/ops/local.mk
+include tests/codec/local.mk
+include tests/http/local.mk
+include tests/lint/local.mk
+include tests/fuzz/local.mk
+include tests/integration/local.mk
