@@ -1,4 +1,15 @@
 noinst_LTLIBRARIES += libgmvd-codec.la
-libgmvd_codec_la_SOURCES =
+libgmvd_codec_la_SOURCES = \
+	src/codec/json_float.c \
+	src/codec/json_writer.c \
+	src/codec/json_writer.h \
+	src/codec/problem.c \
+	src/codec/problem.h \
+	src/codec/query.c \
+	src/codec/query.h \
+	src/codec/range.c \
+	src/codec/range.h \
+	src/codec/utf8.c \
+	src/codec/utf8.h
 libgmvd_codec_la_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 libgmvd_codec_la_LIBADD = $(JANSSON_LIBS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * codec: bytes and JSON to structs and back. Knows nothing of sockets. jansson appears on this floor
- * only, and only for reading; what is written is written by json_writer.h.
+ * codec: bytes and JSON to structs and back. Knows nothing of sockets. jansson appears on this
+ * floor only, and only for reading; what is written is written by json_writer.h.
  *
  * problem.h: an error as an RFC 9457 problem document.
  */
@@ -15,9 +15,9 @@
 int gmv_problem_http_status(gmv_status status);
 
 /*
- * Appends {"type", "title", "status", "code", "detail", "pointer" or "parameter", "request_id", and id,
- * alive, reason, dependents where they apply}. `title` is the HTTP reason phrase. The detail of GMV_ERR_INTERNAL is not
- * told. The text is valid UTF-8 whatever the error holds.
+ * Appends {"type", "title", "status", "code", "detail", "pointer" or "parameter", "request_id", and
+ * id, alive, reason, dependents where they apply}. `title` is the HTTP reason phrase. The detail of
+ * GMV_ERR_INTERNAL is not told. The text is valid UTF-8 whatever the error holds.
  */
 void gmv_problem_write(gmv_strbuf *out, const gmv_error *err, const char *request_id);
 

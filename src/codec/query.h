@@ -28,11 +28,11 @@ typedef struct gmv_query {
 
 /*
  * Splits "a=1&b=2" (without '?'), decodes %XX and '+' as blank, and refuses bad escapes, NUL, bytes
- * that are not UTF-8, repeated names, more than GMV_QUERY_PARAMETERS_MAX, and names that are not in `allowed`
- * (comma-separated, "" for none; NULL: anything goes and nothing is an error).
+ * that are not UTF-8, repeated names, more than GMV_QUERY_PARAMETERS_MAX, and names that are not in
+ * `allowed` (comma-separated, "" for none; NULL: anything goes and nothing is an error).
  */
 GMV_NODISCARD gmv_status gmv_query_parse(const char *text, size_t length, const char *allowed,
-    gmv_query *out_query, gmv_error *err);
+                                         gmv_query *out_query, gmv_error *err);
 void gmv_query_fini(gmv_query *query);
 
 /* The parameter, or NULL. @borrowed. */
@@ -40,15 +40,16 @@ const gmv_query_parameter *gmv_query_find(const gmv_query *query, const char *na
 
 /* An integer in [minimum, maximum], or `absent` when it is not there. */
 GMV_NODISCARD gmv_status gmv_query_int64(const gmv_query *query, const char *name, int64_t minimum,
-    int64_t maximum, int64_t absent, int64_t *out_value, gmv_error *err);
+                                         int64_t maximum, int64_t absent, int64_t *out_value,
+                                         gmv_error *err);
 
 /* "true" or "false"; bare means true; absent means false. */
 GMV_NODISCARD gmv_status gmv_query_flag(const gmv_query *query, const char *name, bool *out_value,
-    gmv_error *err);
+                                        gmv_error *err);
 
 /*
- * Percent-decodes one path segment into `out` (NUL-terminated). False for bad escapes, NUL, '/' made by an
- * escape, or text that does not fit.
+ * Percent-decodes one path segment into `out` (NUL-terminated). False for bad escapes, NUL, '/'
+ * made by an escape, or text that does not fit.
  */
 GMV_NODISCARD bool gmv_segment_decode(const char *text, size_t length, char *out, size_t capacity);
 

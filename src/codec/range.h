@@ -7,13 +7,14 @@
 #include <stdint.h>
 
 typedef enum gmv_range_outcome {
-    GMV_RANGE_WHOLE,         /* no range, another unit, bad syntax, or several ranges: 200 */
-    GMV_RANGE_PART,          /* one satisfiable range: 206 */
-    GMV_RANGE_UNSATISFIABLE  /* 416 */
+    GMV_RANGE_WHOLE,        /* no range, another unit, bad syntax, or several ranges: 200 */
+    GMV_RANGE_PART,         /* one satisfiable range: 206 */
+    GMV_RANGE_UNSATISFIABLE /* 416 */
 } gmv_range_outcome;
 
-/* `text` (may be NULL) of `length` bytes against `nbytes` in all; first and last are inclusive. Pure. */
+/* `text` (may be NULL) of `length` bytes against `nbytes` in all; first and last are inclusive.
+ * Pure. */
 gmv_range_outcome gmv_range_parse(const char *text, size_t length, uint64_t nbytes,
-    uint64_t *out_first, uint64_t *out_last);
+                                  uint64_t *out_first, uint64_t *out_last);
 
 #endif

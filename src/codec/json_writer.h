@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes JSON text into a gmv_strbuf, commas included. Whatever strings hold, the text is valid
+ * UTF-8: bytes that are not become U+FFFD. Allocation failures stay in the buffer and are asked for
+ * once at the end. The caller opens and closes in pairs and gives each value of an object its key
+ * first.
+ */
+#ifndef GMV_CODEC_JSON_WRITER_H
+#define GMV_CODEC_JSON_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <gmv/base/id.h>
+#include <gmv/base/strbuf.h>
+
+typedef struct gmv_json_writer {
+    gmv_strbuf *out;  /* @borrowed */
+    bool needs_comma; /* a value stands before in the same object or array */
+} gmv_json_writer;
+
+static inline gmv_json_writer gmv_json_writer_over(gmv_strbuf *out)
+{
+    return (gmv_json_writer){out, false};
+}
+
+void gmv_json_open_object(gmv_json_writer *writer);
+void gmv_json_close_object(gmv_json_writer *writer);
+void gmv_json_open_array(gmv_json_writer *writer);
+void gmv_json_close_array(gmv_json_writer *writer);
+
+/* `name` is plain ASCII without quotes, backslashes or controls: it is written as it stands. */
+void gmv_json_put_key(gmv_json_writer *writer, const char *name);
+
+/* A key that came from outside. */
+void gmv_json_put_foreign_key(gmv_json_writer *writer, const char *name, size_t length);
+
+void gmv_json_put_null(gmv_json_writer *writer);
+void gmv_json_put_bool(gmv_json_writer *writer, bool value);
+void gmv_json_put_int64(gmv_json_writer *writer, int64_t value);
+void gmv_json_put_uint64(gmv_json_writer *writer, uint64_t value);
+void gmv_json_put_text(gmv_json_writer *writer, const char *text, size_t length);
+void gmv_json_put_string(gmv_json_writer *writer, const char *text); /* NULL: null */
+void gmv_json_put_id(gmv_json_writer *writer, const gmv_id *id);     /* kind 0: null */
+
+/* A piece of JSON that is known to be one well-formed value. */
+void gmv_json_put_raw(gmv_json_writer *writer, const char *text, size_t length);
+
+/*
+ * Floats: a point or an exponent and the fewest digits that read back to the same value in the
+ * given type; "NaN", "Infinity" and "-Infinity" as strings. f2 is given by its bits.
+ */
+void gmv_json_put_float16(gmv_json_writer *writer, uint16_t bits);
+void gmv_json_put_float32(gmv_json_writer *writer, float value);
+void gmv_json_put_float64(gmv_json_writer *writer, double value);
+
+/* The value of IEEE 754 binary16 bits, exactly. */
+float gmv_float16_value(uint16_t bits);
+
+/* ---- members: key and value
+ * ---------------------------------------------------------------------- */
+
+void gmv_json_member_null(gmv_json_writer *writer, const char *name);
+void gmv_json_member_bool(gmv_json_writer *writer, const char *name, bool value);
+void gmv_json_member_int64(gmv_json_writer *writer, const char *name, int64_t value);
+void gmv_json_member_uint64(gmv_json_writer *writer, const char *name, uint64_t value);
+void gmv_json_member_string(gmv_json_writer *writer, const char *name, const char *text);
+void gmv_json_member_id(gmv_json_writer *writer, const char *name, const gmv_id *id);
+
+/* RFC 3339 in UTC; `zero_is_null`: 0 stands for "never". */
+void gmv_json_member_time(gmv_json_writer *writer, const char *name, int64_t wall_ms,
+                          bool zero_is_null);
+
+#endif

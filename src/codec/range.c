@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One byte range. Numbers beyond 64 bits saturate: they are well-formed, only far away. */
+#include "codec/range.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+
+typedef struct range_text {
+    const char *at;
+    const char *end;
+} range_text;
+
+static void range_skip_blanks(range_text *text)
+{
+    while (text->at < text->end && (*text->at == ' ' || *text->at == '\t'))
+        text->at++;
+}
+
+/* Reads digits; false if there is none. */
+static bool range_number(range_text *text, uint64_t *out)
+{
+    const char *start = text->at;
+    uint64_t value = 0;
+    for (; text->at < text->end && *text->at >= '0' && *text->at <= '9'; text->at++) {
+        uint64_t digit = (uint64_t)(*text->at - '0');
+        if (__builtin_mul_overflow(value, 10u, &value) ||
+            __builtin_add_overflow(value, digit, &value)) {
+            value = UINT64_MAX;
+            while (text->at < text->end && *text->at >= '0' && *text->at <= '9')
+                text->at++;
+            break;
+        }
+    }
+    *out = value;
+    return text->at > start;
+}
+
+/* "bytes=" of any case, as units are compared. */
+static bool range_unit(range_text *text)
+{
+    static const char unit[] = "bytes=";
+    size_t length = sizeof unit - 1;
+    if ((size_t)(text->end - text->at) < length || strncasecmp(text->at, unit, length) != 0)
+        return false;
+    text->at += length;
+    return true;
+}
+
+typedef struct range_spec {
+    bool has_first, has_last;
+    uint64_t first, last;
+} range_spec;
+
+static bool range_parse_spec(range_text *text, range_spec *spec)
+{
+    range_skip_blanks(text);
+    spec->has_first = range_number(text, &spec->first);
+    if (text->at == text->end || *text->at != '-')
+        return false;
+    text->at++;
+    spec->has_last = range_number(text, &spec->last);
+    range_skip_blanks(text);
+    if (text->at != text->end || (!spec->has_first && !spec->has_last))
+        return false;
+    return !spec->has_first || !spec->has_last || spec->first <= spec->last;
+}
+
+gmv_range_outcome gmv_range_parse(const char *text, size_t length, uint64_t nbytes,
+                                  uint64_t *out_first, uint64_t *out_last)
+{
+    if (text == NULL)
+        return GMV_RANGE_WHOLE;
+    range_text rest = {text, text + length};
+    range_spec spec = {0};
+    if (!range_unit(&rest) || !range_parse_spec(&rest, &spec))
+        return GMV_RANGE_WHOLE;
+    if (nbytes == 0 || (spec.has_first && spec.first >= nbytes) ||
+        (!spec.has_first && spec.last == 0))
+        return GMV_RANGE_UNSATISFIABLE;
+    if (spec.has_first) {
+        *out_first = spec.first;
+        *out_last = spec.has_last && spec.last < nbytes ? spec.last : nbytes - 1;
+    } else {
+        *out_first = spec.last >= nbytes ? 0 : nbytes - spec.last;
+        *out_last = nbytes - 1;
+    }
+    return GMV_RANGE_PART;
+}
