@@ -156,6 +156,14 @@ GMV_NODISCARD gmv_status gmv_memory_export(gmv_memory *memory, gmv_share *out_sh
 GMV_NODISCARD gmv_status gmv_memory_import_shm(gmv_device *device, const char *name, int64_t nbytes,
     bool writable, gmv_memory **out_memory, gmv_error *err);
 
+/*
+ * Says that no one will use `memory` any more, and tells whether its bytes go back once it is freed:
+ * always for memory of our own; for an import only if it is the last of its mapping that has not been
+ * retired. Once for a block at most; gmv_memory_free retires what was not. Never blocks (an atomic
+ * count beside the mapping's own): it is asked under a lock.
+ */
+bool gmv_memory_retire(gmv_memory *memory);
+
 /* Mappings of imported memory that are open now, for metrics. Never blocks. */
 uint64_t gmv_device_import_mappings(const gmv_device *device);
 
