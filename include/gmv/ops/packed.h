@@ -14,6 +14,7 @@ GMV_BEGIN_DECLS
 typedef struct gmv_packed {
     gmv_node node;
     gmv_packed_metadata metadata; /* owned; kept after release */
+    int64_t gpu_data_nbytes;      /* kept after release */
     int32_t device;
 } gmv_packed;
 
@@ -40,6 +41,7 @@ GMV_NODISCARD gmv_status gmv_pack(gmv_operation *operation, gmv_table *table,
  * One partition more than splits; none for a table of no columns and no rows, whatever the splits.
  * *out_packed is an array of *out_n held handles, freed by the caller with gmv_free.
  *
+ * @retval GMV_ERR_QUOTA_EXCEEDED  too many partitions for one call ("/splits")
  * @retval GMV_ERR_INDEX  a split past the rows (the last one is looked at first), "/splits/N"
  * @retval GMV_ERR_VALUE  negative, or below the one before, "/splits/N"
  */
@@ -63,6 +65,7 @@ GMV_NODISCARD gmv_status gmv_unpack(gmv_operation *operation, gmv_packed *packed
  * @retval GMV_ERR_METADATA_INVALID  also null counts that the masks belie, checked on the device before anything is made
  * @retval GMV_ERR_NOT_CONTIGUOUS    "/gpu_data"
  * @retval GMV_ERR_VALUE             gpu_data whose address is misaligned for its columns ("/gpu_data")
+ * @retval GMV_ERR_DTYPE_UNSUPPORTED a column that is not fixed-width ("/metadata")
  */
 GMV_NODISCARD gmv_status gmv_unpack_from_memoryviews(gmv_operation *operation, const void *metadata,
     size_t metadata_nbytes, gmv_view *gpu_data, const gmv_creation *creation,

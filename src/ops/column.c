@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Columns. A column that exists has data and mask that are long enough for its offset and size,
+ * aligned data, and all of its memory on one device; its null count was counted on the device.
+ */
+#include <gmv/base/alloc.h>
+#include <gmv/base/num.h>
+
+#include "ops/column_priv.h"
+
+/* ---- the node -----------------------------------------------------------------------------------
+ */
+
+static void column_destroy(gmv_node *node)
+{
+    gmv_column *column = gmv_column_of(node);
+    gmv_free(column->children);
+    gmv_free(column);
+}
+
+static uint64_t column_nbytes(const gmv_node *node)
+{
+    return (uint64_t)gmv_column_device_buffer_size((const gmv_column *)node);
+}
+
+static int32_t column_device(const gmv_node *node)
+{
+    return ((const gmv_column *)node)->device;
+}
+
+static const gmv_node_class column_class = {
+    .kind = GMV_KIND_COLUMN,
+    .destroy = column_destroy,
+    .nbytes = column_nbytes,
+    .device = column_device,
+};
+
+gmv_status gmv_column_prepare(gmv_operation *operation, gmv_cudf_type type, int32_t size,
+                              int32_t offset, int32_t null_count, gmv_view *data,
+                              gmv_view *null_mask, const gmv_creation *creation, bool inner,
+                              gmv_column **out_column, gmv_error *err)
+{
+    gmv_column *column = gmv_calloc(1, sizeof *column);
+    if (!column)
+        return gmv_fail_no_memory(err);
+    column->type = type;
+    column->size = size;
+    column->offset = offset;
+    column->null_count = null_count;
+    column->data = data;
+    column->null_mask = null_mask;
+    column->device = gmv__view_device(data);
+    if (column->device < 0)
+        column->device = gmv__view_device(null_mask);
+
+    gmv_node *const owners[] = {data ? &data->node : NULL, null_mask ? &null_mask->node : NULL};
+    const gmv_node_attributes attributes = gmv_operation_attributes(operation, creation, inner);
+    const gmv_status status =
+        gmv_node_prepare(operation->engine->registry, &column->node, &column_class, &attributes,
+                         owners, sizeof owners / sizeof owners[0], err);
+    if (status != GMV_OK) {
+        gmv_free(column);
+        return status;
+    }
+    *out_column = column;
+    return GMV_OK;
+}
+
+void gmv_column_discard(gmv_engine *engine, gmv_column *column)
+{
+    if (!column)
+        return;
+    gmv_node_discard(engine->registry, &column->node);
+    gmv_free(column->children);
+    gmv_free(column);
+}
+
+/* ---- looking ------------------------------------------------------------------------------------
+ */
+
+int32_t gmv__view_device(const gmv_view *view)
+{
+    return view && view->buffer ? view->buffer->device : -1;
+}
+
+gmv_device *gmv__engine_device_of(gmv_engine *engine, int32_t ordinal)
+{
+    for (size_t i = 0; i < engine->n_devices; i++) {
+        if (gmv_device_describe(engine->devices[i])->ordinal == ordinal)
+            return engine->devices[i];
+    }
+    return NULL;
+}
+
+size_t gmv__type_alignment(int32_t type_id)
+{
+    return GMV_MIN(gmv_cudf_type_width(type_id), (size_t)16);
+}
+
+bool gmv_column_is_nullable(const gmv_column *column)
+{
+    return column->null_mask && column->null_mask->nbytes > 0;
+}
+
+uint64_t gmv_column_data_address(const gmv_column *column)
+{
+    if (!column->data || column->data->ptr == 0)
+        return 0;
+    const uint64_t width = gmv_cudf_type_width(column->type.id);
+    return column->data->ptr + (uint64_t)column->offset * width;
+}
+
+gmv_bits gmv_column_validity(const gmv_column *column)
+{
+    if (!gmv_column_is_nullable(column))
+        return (gmv_bits){0, 0};
+    return (gmv_bits){column->null_mask->ptr, column->offset};
+}
+
+int64_t gmv_column_device_buffer_size(const gmv_column *column)
+{
+    int64_t nbytes = column->data ? column->data->nbytes : 0;
+    nbytes += column->null_mask ? column->null_mask->nbytes : 0;
+    for (uint32_t i = 0; i < column->n_children; i++)
+        nbytes += gmv_column_device_buffer_size(column->children[i]);
+    return nbytes;
+}
+
+gmv_device *gmv_column_device(gmv_engine *engine, const gmv_column *column)
+{
+    return gmv__engine_device_of(engine, column->device);
+}
+
+gmv_status gmv__view_use(gmv_stream *stream, const gmv_view *view, gmv_error *err)
+{
+    if (!view || !view->buffer)
+        return GMV_OK;
+    return gmv_stream_use(stream, view->buffer->memory, err);
+}
+
+/* ---- counting nulls -----------------------------------------------------------------------------
+ */
+
+static gmv_status mask_count_valid(gmv_stream *stream, const gmv_view *mask,
+                                   const gmv_bit_range *range, int64_t *out_count, gmv_error *err)
+{
+    const gmv_count_bits args = {
+        .address = mask->ptr,
+        .ranges = range,
+        .n_ranges = 1,
+        .out_counts = out_count,
+    };
+    GMV_TRY(gmv__view_use(stream, mask, err));
+    GMV_TRY(gmv_kernel_count_bits(stream, &args, err));
+    return gmv_stream_finish(stream, err);
+}
+
+gmv_status gmv__mask_count_nulls(gmv_operation *operation, const gmv_view *mask, int64_t offset,
+                                 int64_t size, int64_t *out_null_count, gmv_error *err)
+{
+    *out_null_count = 0;
+    if (!mask || mask->nbytes == 0 || size == 0)
+        return GMV_OK;
+    GMV_TRY(gmv_operation_weigh(operation, (uint64_t)gmv__bits_nbytes(size), err));
+
+    gmv_device *device = gmv__engine_device_of(operation->engine, gmv__view_device(mask));
+    gmv_stream *stream = gmv_operation_stream(operation, device);
+    const gmv_bit_range range = {offset, offset + size};
+    int64_t valid = 0;
+    const gmv_status status = mask_count_valid(stream, mask, &range, &valid, err);
+    if (status != GMV_OK) {
+        gmv_stream_abandon(stream); /* the kernel writes to this frame */
+        return status;
+    }
+    *out_null_count = size - valid;
+    return GMV_OK;
+}
+
+/* ---- creating -----------------------------------------------------------------------------------
+ */
+
+static gmv_status column_check_type(const gmv_column_request *request, gmv_error *err)
+{
+    const gmv_cudf_type type = request->type;
+    const char *name = gmv_cudf_type_name(type.id);
+    if (!name)
+        return gmv_fail(err, GMV_ERR_DTYPE_UNSUPPORTED, "/type/name",
+                        "%d is no id of a column type", (int)type.id);
+    if (!gmv_cudf_type_is_fixed_width(type.id))
+        return gmv_fail(err, GMV_ERR_DTYPE_UNSUPPORTED, "/type/name",
+                        "columns of type %s are not supported; use a fixed-width type", name);
+    if (type.scale != 0 && !gmv_cudf_type_is_decimal(type.id))
+        return gmv_fail(err, GMV_ERR_VALUE, "/type/scale",
+                        "type %s has no scale; only decimals have one, not %d", name,
+                        (int)type.scale);
+    return GMV_OK;
+}
+
+static gmv_status column_check_rows(const gmv_column_request *request, gmv_error *err)
+{
+    if (request->size < 0 || request->size > GMV_SIZE_TYPE_MAX)
+        return gmv_fail(err, GMV_ERR_VALUE, "/size", "size must be 0 to %d, not %lld",
+                        (int)GMV_SIZE_TYPE_MAX, (long long)request->size);
+    if (request->offset < 0 || request->offset > GMV_SIZE_TYPE_MAX)
+        return gmv_fail(err, GMV_ERR_VALUE, "/offset", "offset must be 0 to %d, not %lld",
+                        (int)GMV_SIZE_TYPE_MAX, (long long)request->offset);
+    if (request->offset + request->size > GMV_SIZE_TYPE_MAX)
+        return gmv_fail(
+            err, GMV_ERR_VALUE, "/offset", "offset %lld and size %lld add up to more than %d rows",
+            (long long)request->offset, (long long)request->size, (int)GMV_SIZE_TYPE_MAX);
+    if (request->n_children > 0)
+        return gmv_fail(err, GMV_ERR_VALUE, "/children", "a column of type %s has no children",
+                        gmv_cudf_type_name(request->type.id));
+    return GMV_OK;
+}
+
+static gmv_status column_check_data(const gmv_column_request *request, gmv_error *err)
+{
+    const gmv_view *data = request->data;
+    if (!data) {
+        if (request->size > 0)
+            return gmv_fail(err, GMV_ERR_VALUE, "/data", "a column of %lld rows needs data",
+                            (long long)request->size);
+        return GMV_OK;
+    }
+    GMV_TRY(gmv_view_require_contiguous(data, "/data", err));
+
+    const int64_t width = (int64_t)gmv_cudf_type_width(request->type.id);
+    const int64_t needed = (request->offset + request->size) * width;
+    if (data->nbytes < needed)
+        return gmv_fail(
+            err, GMV_ERR_OUT_OF_BOUNDS, "/data",
+            "offset + size is %lld rows of %lld bytes, which need %lld bytes; the view has %lld",
+            (long long)(request->offset + request->size), (long long)width, (long long)needed,
+            (long long)data->nbytes);
+    const size_t alignment = gmv__type_alignment(request->type.id);
+    if (needed > 0 && data->ptr % alignment != 0)
+        return gmv_fail(err, GMV_ERR_VALUE, "/data",
+                        "the data must start at a multiple of %zu bytes for type %s; its address "
+                        "is %zu past one",
+                        alignment, gmv_cudf_type_name(request->type.id),
+                        (size_t)(data->ptr % alignment));
+    return GMV_OK;
+}
+
+static gmv_status column_check_mask(const gmv_column_request *request, gmv_error *err)
+{
+    const gmv_view *mask = request->null_mask;
+    if (!mask)
+        return GMV_OK;
+    GMV_TRY(gmv_view_require_contiguous(mask, "/null_mask", err));
+
+    const int64_t needed = gmv__bits_nbytes(request->offset + request->size);
+    if (mask->nbytes > 0 && mask->nbytes < needed)
+        return gmv_fail(err, GMV_ERR_OUT_OF_BOUNDS, "/null_mask",
+                        "offset + size is %lld bits, which need %lld bytes; the view has %lld",
+                        (long long)(request->offset + request->size), (long long)needed,
+                        (long long)mask->nbytes);
+    const int32_t data_device = gmv__view_device(request->data);
+    const int32_t mask_device = gmv__view_device(mask);
+    if (data_device >= 0 && mask_device >= 0 && data_device != mask_device)
+        return gmv_fail(
+            err, GMV_ERR_VALUE, "/null_mask",
+            "data is on device %d and null_mask on device %d; one column lies on one device",
+            (int)data_device, (int)mask_device);
+    return GMV_OK;
+}
+
+static gmv_status column_check_claim(const gmv_column_request *request, gmv_error *err)
+{
+    if (!request->has_null_count)
+        return GMV_OK;
+    if (request->null_count < 0 || request->null_count > request->size)
+        return gmv_fail(err, GMV_ERR_VALUE, "/null_count", "null_count must be 0 to %lld, not %lld",
+                        (long long)request->size, (long long)request->null_count);
+    if (request->null_count > 0 && (!request->null_mask || request->null_mask->nbytes == 0))
+        return gmv_fail(err, GMV_ERR_VALUE, "/null_count",
+                        "null_count is %lld, but a column without null_mask has no nulls",
+                        (long long)request->null_count);
+    return GMV_OK;
+}
+
+static gmv_status column_check(const gmv_column_request *request, gmv_error *err)
+{
+    GMV_TRY(column_check_type(request, err));
+    GMV_TRY(column_check_rows(request, err));
+    GMV_TRY(column_check_data(request, err));
+    GMV_TRY(column_check_mask(request, err));
+    return column_check_claim(request, err);
+}
+
+gmv_status gmv_column_create(gmv_operation *operation, const gmv_column_request *request,
+                             const gmv_creation *creation, gmv_column **out_column, gmv_error *err)
+{
+    GMV_TRY(column_check(request, err));
+
+    int64_t null_count = 0;
+    GMV_TRY(gmv__mask_count_nulls(operation, request->null_mask, request->offset, request->size,
+                                  &null_count, err));
+    if (request->has_null_count && request->null_count != null_count)
+        return gmv_fail(err, GMV_ERR_VALUE, "/null_count",
+                        "null_count is %lld, but the mask has %lld nulls",
+                        (long long)request->null_count, (long long)null_count);
+
+    GMV_TRY(gmv_operation_reserve(operation, 1, err));
+    gmv_column *column = NULL;
+    GMV_TRY(gmv_column_prepare(operation, request->type, (int32_t)request->size,
+                               (int32_t)request->offset, (int32_t)null_count, request->data,
+                               request->null_mask, creation, false, &column, err));
+    gmv_node *const nodes[] = {&column->node};
+    gmv_operation_publish(operation, nodes, 1);
+    *out_column = column;
+    return GMV_OK;
+}
