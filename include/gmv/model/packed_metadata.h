@@ -53,9 +53,10 @@ void gmv_packed_metadata_encode(const gmv_packed_metadata *metadata, int32_t ver
 /*
  * Reads untrusted bytes of either layout and checks the whole of what can be known without the
  * data: length, version, counts, types, scales, sizes, null counts, child counts and sizes, depth,
- * left-over entries; and every buffer against `gpu_data_nbytes` (negative: unknown, only alignment
- * and sign are checked). Empty input is the table of no columns and no rows if gpu_data_nbytes <= 0.
- * Nothing is allocated beyond one entry array of the size the input itself has.
+ * left-over entries; every buffer against `gpu_data_nbytes` (negative: unknown, only alignment and
+ * sign are checked) and against the other buffers, which it must not overlap. Offsets are multiples
+ * of the element size (masks: 4). Empty input is the table of no columns and no rows if
+ * gpu_data_nbytes <= 0. What is allocated has a fixed ratio to the bytes that really are there.
  *
  * @retval GMV_ERR_METADATA_INVALID  the message says which entry and which field; pointer "/metadata"
  * @retval GMV_ERR_OVERLOADED        no memory
