@@ -1,5 +1,13 @@
 noinst_LTLIBRARIES += libgmvd-codec.la
 libgmvd_codec_la_SOURCES = \
+	src/codec/base64.c \
+	src/codec/base64.h \
+	src/codec/cai_json.c \
+	src/codec/decode.c \
+	src/codec/decode.h \
+	src/codec/decode_priv.h \
+	src/codec/json.c \
+	src/codec/json.h \
 	src/codec/json_float.c \
 	src/codec/json_writer.c \
 	src/codec/json_writer.h \
