@@ -1,6 +1,15 @@
 noinst_LTLIBRARIES += libgmv-ops.la
 libgmv_ops_la_SOURCES =
 
+# Engine, operations, buffers, views and null masks.
+nobase_include_HEADERS += include/gmv/ops/engine.h include/gmv/ops/operation.h \
+	include/gmv/ops/buffer.h include/gmv/ops/view.h include/gmv/ops/mask.h
+libgmv_ops_la_SOURCES += src/ops/draft_priv.h src/ops/mask_priv.h \
+	src/ops/engine.c src/ops/operation.c \
+	src/ops/buffer.c src/ops/buffer_bytes.c src/ops/buffer_upload.c \
+	src/ops/view.c src/ops/view_create.c src/ops/view_read.c src/ops/result.c \
+	src/ops/mask_count.c src/ops/mask_input.c src/ops/mask_make.c
+
 # Columns, tables and packed tables.
 nobase_include_HEADERS += include/gmv/ops/column.h include/gmv/ops/table.h include/gmv/ops/packed.h
 libgmv_ops_la_SOURCES += src/ops/column_priv.h src/ops/packed_priv.h \

@@ -19,6 +19,7 @@ typedef struct gmv_buffer {
     gmv_origin origin;
     bool has_exporter_base;
     uint64_t exporter_base;
+    atomic_bool shared;      /* exported: other processes may write to it */
     gmv_range_entry ranges[2];
 } gmv_buffer;
 
@@ -27,7 +28,7 @@ static inline gmv_buffer *gmv_buffer_of(gmv_node *node)
     return (gmv_buffer *) node;
 }
 
-/* Readonly memory that gmvd itself owns: its contents can no longer change. */
+/* Readonly memory that gmvd itself owns and has shared with nobody: its contents can no longer change. */
 bool gmv_buffer_is_sealed(const gmv_buffer *buffer);
 
 /*
@@ -101,10 +102,10 @@ typedef struct gmv_bytes {
     bool sealed;             /* the contents can no longer change */
     gmv_engine *engine;
     gmv_node *node;          /* held in flight, or NULL */
-    gmv_memory *scratch;     /* owned, or NULL */
+    gmv_scratch *scratch;    /* owned, or NULL */
 } gmv_bytes;
 
-/* Gives back what it holds; `may_block` as gmv_registry_release (scratch is then freed by the reaper's thread or here). */
+/* Gives back what it holds, from any thread and without blocking: what dies is left to gmv_engine_reap. */
 void gmv_bytes_release(gmv_bytes *bytes);
 
 /* The whole of a buffer. @retval GMV_ERR_MEMORY_LOST */

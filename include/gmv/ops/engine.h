@@ -36,14 +36,23 @@ typedef struct gmv_limits {
     uint64_t max_handles;        /* 0: no limit */
 } gmv_limits;
 
+/* Device memory that an operation needs for itself, and that may outlive it under an answer. */
+typedef struct gmv_scratch {
+    gmv_memory *memory;
+    struct gmv_scratch *next; /* in the list of what waits to be freed */
+} gmv_scratch;
+
 typedef struct gmv_engine {
     gmv_registry *registry;
     gmv_device *devices[GMV_DEVICES_MAX];
     size_t n_devices;
     gmv_limits limits;
-    atomic_uint_fast64_t reserved_nbytes[GMV_DEVICES_MAX];                    /* allocated by gmvd, not imported */
+    atomic_uint_fast64_t reserved_nbytes[GMV_DEVICES_MAX]; /* capacity of what gmvd allocated, imports left out */
     atomic_uint_fast64_t registered_nbytes[GMV_DEVICES_MAX][GMV_ORIGIN_COUNT]; /* nbytes of live buffers */
     atomic_uint_fast64_t operations_in_flight;
+    _Atomic(gmv_scratch *) discarded; /* scratch given up by threads that may not block */
+    void (*notify)(void *context);    /* set once before use, or NULL */
+    void *notify_context;
 } gmv_engine;
 
 /*
@@ -55,6 +64,15 @@ GMV_NODISCARD gmv_status gmv_engine_init(gmv_engine *engine, gmv_device *const *
 
 /* Frees every handle, then the registry and the devices. No operation may be in flight. */
 void gmv_engine_fini(gmv_engine *engine);
+
+/*
+ * Frees what threads that may not block have given up: dead handles and scratch memory. Returns how
+ * many. May block: for the maintenance thread.
+ */
+size_t gmv_engine_reap(gmv_engine *engine);
+
+/* `notify` is called (from any thread, no lock held) when there is something to reap; set once before use. */
+void gmv_engine_on_reapable(gmv_engine *engine, void (*notify)(void *context), void *context);
 
 /* @retval GMV_ERR_VALUE  there is no such device (pointer "/device") */
 GMV_NODISCARD gmv_status gmv_engine_device(const gmv_engine *engine, int64_t ordinal,
@@ -68,7 +86,19 @@ GMV_NODISCARD gmv_status gmv_engine_device(const gmv_engine *engine, int64_t ord
 GMV_NODISCARD gmv_status gmv_engine_allocate(gmv_engine *engine, gmv_device *device,
     gmv_stream *stream, gmv_memory_kind kind, gmv_contents contents, uint64_t nbytes,
     gmv_memory **out_memory, gmv_error *err);
+
+/* Frees allocated or imported memory and gives its quota back. NULL: nothing. May block. */
 void gmv_engine_free(gmv_engine *engine, gmv_memory *memory);
+
+/* Scratch memory: ordinary, contents unspecified. @newref: gmv_engine_discard_scratch. */
+GMV_NODISCARD gmv_status gmv_engine_scratch(gmv_engine *engine, gmv_device *device,
+    gmv_stream *stream, uint64_t nbytes, gmv_scratch **out_scratch, gmv_error *err);
+
+/* Frees it here if `may_block`, else leaves it to gmv_engine_reap. Allocates nothing. NULL: nothing. */
+void gmv_engine_discard_scratch(gmv_engine *engine, gmv_scratch *scratch, bool may_block);
+
+/* The place of a device among the engine's. */
+size_t gmv_engine_device_index(const gmv_engine *engine, const gmv_device *device);
 
 GMV_END_DECLS
 

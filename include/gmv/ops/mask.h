@@ -66,7 +66,7 @@ GMV_NODISCARD gmv_status gmv_null_count(gmv_operation *operation, gmv_view *bitm
 GMV_NODISCARD gmv_status gmv_valid_count(gmv_operation *operation, gmv_view *bitmask,
     gmv_bit_range range, int64_t *out_count, gmv_error *err);
 
-/* out_counts has n_ranges places. Pointers "/ranges/N/0". A negative start is index_error. */
+/* out_counts has n_ranges places. Pointers "/ranges/N". A negative start is index_error. */
 GMV_NODISCARD gmv_status gmv_segmented_null_count(gmv_operation *operation, gmv_view *bitmask,
     const gmv_bit_range *ranges, size_t n_ranges, int64_t *out_counts, gmv_error *err);
 

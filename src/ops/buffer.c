@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Buffers: the node over a block of memory, and what makes one or writes into one. A buffer owns
+ * its memory; all else in gmvd refers to memory through the buffer.
+ */
+#include <gmv/base/alloc.h>
+#include <gmv/base/num.h>
+#include <gmv/ops/buffer.h>
+
+#include "ops/draft_priv.h"
+
+/* ---- the node -------------------------------------------------------------------------------- */
+
+static void buffer_count(gmv_buffer *buffer, bool appears)
+{
+    atomic_uint_fast64_t *sum =
+        &buffer->engine->registered_nbytes[buffer->device_index][buffer->origin];
+    if (appears)
+        atomic_fetch_add_explicit(sum, buffer->nbytes, memory_order_relaxed);
+    else
+        atomic_fetch_sub_explicit(sum, buffer->nbytes, memory_order_relaxed);
+}
+
+static void buffer_destroy(gmv_node *node)
+{
+    gmv_buffer *buffer = gmv_buffer_of(node);
+    buffer_count(buffer, false);
+    gmv_engine_free(buffer->engine, buffer->memory);
+    gmv_free(buffer);
+}
+
+static uint64_t buffer_nbytes(const gmv_node *node)
+{
+    return ((const gmv_buffer *)node)->nbytes;
+}
+
+static int32_t buffer_device(const gmv_node *node)
+{
+    return ((const gmv_buffer *)node)->device;
+}
+
+static uint64_t buffer_freed_nbytes(gmv_node *node)
+{
+    gmv_buffer *buffer = gmv_buffer_of(node);
+    return gmv_memory_retire(buffer->memory) ? buffer->nbytes : 0;
+}
+
+static const gmv_node_class buffer_class = {
+    .kind = GMV_KIND_BUFFER,
+    .destroy = buffer_destroy,
+    .nbytes = buffer_nbytes,
+    .device = buffer_device,
+    .freed_nbytes = buffer_freed_nbytes,
+};
+
+bool gmv_buffer_is_sealed(const gmv_buffer *buffer)
+{
+    return buffer->readonly && buffer->memory->kind != GMV_MEMORY_IMPORTED &&
+           !atomic_load_explicit(&buffer->shared, memory_order_relaxed);
+}
+
+static uint8_t buffer_fill_ranges(gmv_buffer *buffer)
+{
+    if (buffer->nbytes == 0)
+        return 0;
+    buffer->ranges[0] = (gmv_range_entry){
+        .begin = buffer->ptr, .end = buffer->ptr + buffer->nbytes, .owner = &buffer->node};
+    if (!buffer->has_exporter_base)
+        return 1;
+    buffer->ranges[1] = (gmv_range_entry){.begin = buffer->exporter_base,
+                                          .end = buffer->exporter_base + buffer->nbytes,
+                                          .owner = &buffer->node};
+    return 2;
+}
+
+gmv_status gmv_buffer_prepare(gmv_operation *operation, gmv_memory *memory, gmv_origin origin,
+                              bool readonly, const uint64_t *exporter_base,
+                              const gmv_creation *creation, bool inner, gmv_buffer **out_buffer,
+                              gmv_error *err)
+{
+    gmv_buffer *buffer = gmv_calloc(1, sizeof *buffer);
+    if (!buffer)
+        return gmv_fail_no_memory(err);
+    buffer->engine = operation->engine;
+    buffer->memory = memory;
+    buffer->device = gmv_device_describe(memory->device)->ordinal;
+    buffer->device_index = gmv_engine_device_index(operation->engine, memory->device);
+    buffer->ptr = memory->address;
+    buffer->nbytes = memory->nbytes;
+    buffer->readonly = readonly || memory->readonly;
+    buffer->origin = origin;
+    buffer->has_exporter_base = exporter_base != NULL;
+    buffer->exporter_base = exporter_base ? *exporter_base : 0;
+
+    gmv_node_attributes attributes = gmv_operation_attributes(operation, creation, inner);
+    gmv_status status = gmv_node_prepare(operation->engine->registry, &buffer->node, &buffer_class,
+                                         &attributes, NULL, 0, err);
+    if (status != GMV_OK) {
+        gmv_free(buffer);
+        return status;
+    }
+    uint8_t n_ranges = buffer_fill_ranges(buffer);
+    if (n_ranges > 0)
+        gmv_node_set_ranges(&buffer->node, buffer->ranges, n_ranges);
+    memory->owner = buffer->node.id;
+    buffer_count(buffer, true);
+    *out_buffer = buffer;
+    return GMV_OK;
+}
+
+void gmv_buffer_discard(gmv_buffer *buffer)
+{
+    if (!buffer)
+        return;
+    gmv_node_discard(buffer->engine->registry, &buffer->node);
+    buffer_destroy(&buffer->node);
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+/* Makes a named buffer of memory that the caller has allocated and filled on the draft's stream. */
+static gmv_status buffer_draft_named(gmv_draft *draft, gmv_memory *memory, gmv_origin origin,
+                                     bool readonly, const uint64_t *exporter_base,
+                                     const gmv_creation *creation, gmv_buffer **out_buffer,
+                                     gmv_error *err)
+{
+    gmv_buffer *buffer = NULL;
+    gmv_status status = gmv_buffer_prepare(draft->operation, memory, origin, readonly,
+                                           exporter_base, creation, false, &buffer, err);
+    if (status != GMV_OK) {
+        gmv_stream_abandon(draft->stream);
+        gmv_engine_free(draft->operation->engine, memory);
+        return status;
+    }
+    gmv_draft_add(draft, &buffer->node);
+    *out_buffer = buffer;
+    return GMV_OK;
+}
+
+gmv_status gmv_buffer_allocate(gmv_operation *operation, int64_t device, int64_t nbytes,
+                               bool readonly, const gmv_creation *creation, gmv_buffer **out_buffer,
+                               gmv_error *err)
+{
+    gmv_device *on = NULL;
+    if (nbytes < 0)
+        return gmv_fail(err, GMV_ERR_VALUE, "/nbytes", "nbytes is %lld, it must not be negative",
+                        (long long)nbytes);
+    GMV_TRY(gmv_engine_device(operation->engine, device, &on, err));
+    GMV_TRY(gmv_operation_weigh(operation, (uint64_t)nbytes, err));
+
+    gmv_draft draft;
+    gmv_memory *memory = NULL;
+    gmv_buffer *buffer = NULL;
+    GMV_TRY(gmv_draft_begin(&draft, operation, on, err));
+    gmv_status status =
+        gmv_engine_allocate(operation->engine, on, draft.stream, GMV_MEMORY_EXPORTABLE,
+                            GMV_CONTENTS_ZEROED, (uint64_t)nbytes, &memory, err);
+    if (status == GMV_OK)
+        status = buffer_draft_named(&draft, memory, GMV_ORIGIN_ALLOCATED, readonly, NULL, creation,
+                                    &buffer, err);
+    GMV_TRY(gmv_draft_end(&draft, status, err));
+    *out_buffer = buffer;
+    return GMV_OK;
+}
+
+/* ---- importing and exporting ----------------------------------------------------------------- */
+
+static gmv_status import_check(const gmv_import_shm *request, gmv_error *err)
+{
+    if (request->has_base && request->base <= 0)
+        return gmv_fail(err, GMV_ERR_VALUE, "/posix_shm/base",
+                        "base is %lld, it must be the address of the segment in the exporter",
+                        (long long)request->base);
+    if (request->has_nbytes && request->nbytes < 0)
+        return gmv_fail(err, GMV_ERR_VALUE, "/posix_shm/nbytes",
+                        "nbytes is %lld, it must not be negative", (long long)request->nbytes);
+    return GMV_OK;
+}
+
+static gmv_status import_check_end(const gmv_import_shm *request, const gmv_memory *memory,
+                                   gmv_error *err)
+{
+    int64_t end;
+    if (request->has_base && !gmv_add_checked(request->base, memory->nbytes, &end))
+        return gmv_fail(err, GMV_ERR_VALUE, "/posix_shm/base",
+                        "base %lld and %llu bytes reach past 2^63", (long long)request->base,
+                        (unsigned long long)memory->nbytes);
+    return GMV_OK;
+}
+
+gmv_status gmv_buffer_import_shm(gmv_operation *operation, const gmv_import_shm *request,
+                                 const gmv_creation *creation, gmv_buffer **out_buffer,
+                                 gmv_error *err)
+{
+    GMV_TRY(import_check(request, err));
+    gmv_draft draft;
+    gmv_memory *memory = NULL;
+    gmv_buffer *buffer = NULL;
+    gmv_device *device = operation->engine->devices[0];
+    GMV_TRY(gmv_draft_begin(&draft, operation, device, err));
+    gmv_status status =
+        gmv_memory_import_shm(device, request->name, request->has_nbytes ? request->nbytes : -1,
+                              !request->readonly, &memory, err);
+    if (status == GMV_OK) {
+        uint64_t base = (uint64_t)request->base;
+        status = import_check_end(request, memory, err);
+        if (status != GMV_OK)
+            gmv_engine_free(operation->engine, memory);
+        else
+            status = buffer_draft_named(&draft, memory, GMV_ORIGIN_POSIX_SHM, request->readonly,
+                                        request->has_base ? &base : NULL, creation, &buffer, err);
+    }
+    GMV_TRY(gmv_draft_end(&draft, status, err));
+    *out_buffer = buffer;
+    return GMV_OK;
+}
+
+static gmv_status export_check(const gmv_buffer *buffer, gmv_error *err)
+{
+    if (buffer->nbytes == 0)
+        return gmv_fail(err, GMV_ERR_NOT_EXPORTABLE, NULL,
+                        "a buffer of 0 bytes has no memory to export");
+    if (buffer->memory->kind == GMV_MEMORY_IMPORTED)
+        return gmv_fail(err, GMV_ERR_NOT_EXPORTABLE, NULL,
+                        "the memory was imported: ask its exporter, or copy it first");
+    return GMV_OK;
+}
+
+/* What another process will see of the block is all of it, so the bytes past the copy are zeroed.
+ */
+static gmv_status export_copy(gmv_draft *draft, gmv_buffer *from, gmv_memory *to, gmv_error *err)
+{
+    GMV_TRY(gmv_stream_use(draft->stream, from->memory, err));
+    GMV_TRY(gmv_stream_use(draft->stream, to, err));
+    GMV_TRY(gmv_copy_within(draft->stream, to->address, from->ptr, from->nbytes, err));
+    return gmv_fill(draft->stream, to->address + to->nbytes, 0, to->capacity - to->nbytes, err);
+}
+
+static gmv_status export_draft_clone(gmv_draft *draft, gmv_buffer *from,
+                                     const gmv_creation *creation, gmv_buffer **out_clone,
+                                     gmv_share *out_share, gmv_error *err)
+{
+    gmv_memory *memory = NULL;
+    GMV_TRY(gmv_engine_allocate(draft->operation->engine, draft->device, draft->stream,
+                                GMV_MEMORY_EXPORTABLE, GMV_CONTENTS_UNSPECIFIED, from->nbytes,
+                                &memory, err));
+    GMV_TRY(buffer_draft_named(draft, memory, GMV_ORIGIN_COMPUTED, from->readonly, NULL, creation,
+                               out_clone, err));
+    GMV_TRY(export_copy(draft, from, memory, err));
+    GMV_TRY(gmv_stream_finish(draft->stream, err));
+    GMV_TRY(gmv_memory_export(memory, out_share, err));
+    atomic_store_explicit(&(*out_clone)->shared, true, memory_order_relaxed);
+    return GMV_OK;
+}
+
+static gmv_status export_clone(gmv_operation *operation, gmv_buffer *buffer,
+                               const gmv_creation *creation, gmv_buffer **out_buffer,
+                               gmv_share *out_share, gmv_error *err)
+{
+    gmv_draft draft;
+    gmv_buffer *clone = NULL;
+    GMV_TRY(gmv_operation_weigh(operation, 2 * buffer->nbytes, err));
+    GMV_TRY(gmv_draft_begin(&draft, operation, buffer->memory->device, err));
+    gmv_status status = export_draft_clone(&draft, buffer, creation, &clone, out_share, err);
+    GMV_TRY(gmv_draft_end(&draft, status, err));
+    *out_buffer = clone;
+    return GMV_OK;
+}
+
+gmv_status gmv_buffer_export(gmv_operation *operation, gmv_buffer *buffer,
+                             const gmv_creation *creation, gmv_buffer **out_buffer,
+                             bool *out_cloned, gmv_share *out_share, gmv_error *err)
+{
+    GMV_TRY(export_check(buffer, err));
+    *out_cloned = buffer->memory->kind != GMV_MEMORY_EXPORTABLE;
+    if (*out_cloned)
+        return export_clone(operation, buffer, creation, out_buffer, out_share, err);
+    GMV_TRY(gmv_memory_export(buffer->memory, out_share, err));
+    atomic_store_explicit(&buffer->shared, true, memory_order_relaxed);
+    *out_buffer = buffer;
+    return GMV_OK;
+}
+
+/* ---- bytes in and out ------------------------------------------------------------------------ */
+
+gmv_status gmv_buffer_write(gmv_operation *operation, gmv_buffer *buffer, uint64_t offset,
+                            const void *bytes, uint64_t nbytes, gmv_error *err)
+{
+    if (buffer->readonly)
+        return gmv_fail(err, GMV_ERR_READONLY, NULL, "the buffer is readonly");
+    if (offset > buffer->nbytes || nbytes > buffer->nbytes - offset)
+        return gmv_fail_parameter(
+            err, GMV_ERR_OUT_OF_BOUNDS, "offset",
+            "%llu bytes at offset %llu reach past the end of the buffer, which has %llu",
+            (unsigned long long)nbytes, (unsigned long long)offset,
+            (unsigned long long)buffer->nbytes);
+    if (nbytes == 0)
+        return GMV_OK;
+
+    gmv_draft draft;
+    GMV_TRY(gmv_draft_begin(&draft, operation, buffer->memory->device, err));
+    gmv_status status = gmv_stream_use(draft.stream, buffer->memory, err);
+    if (status == GMV_OK)
+        status = gmv_copy_in(draft.stream, buffer->ptr + offset, bytes, nbytes, err);
+    return gmv_draft_end(&draft, status, err);
+}
+
+gmv_status gmv_buffer_bytes(gmv_operation *operation, gmv_buffer *buffer, gmv_bytes *out_bytes,
+                            gmv_error *err)
+{
+    return gmv_bytes_of_region(operation, buffer, &buffer->node, buffer->ptr, buffer->nbytes,
+                               out_bytes, err);
+}

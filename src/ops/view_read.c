@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading views: the logical bytes, single elements, and copies that outlive the exporter. */
+#include <gmv/base/num.h>
+#include <gmv/ops/view.h>
+
+#include "ops/draft_priv.h"
+
+gmv_status gmv_draft_use(gmv_draft *draft, const gmv_view *view, gmv_error *err)
+{
+    return gmv_stream_use(draft->stream, view->buffer ? view->buffer->memory : NULL, err);
+}
+
+gmv_status gmv_draft_gather(gmv_draft *draft, const gmv_view *view, int64_t first, int64_t count,
+                            uint64_t output, gmv_error *err)
+{
+    int64_t itemsize = gmv_dtype_describe(view->dtype)->itemsize;
+    if (count == 0)
+        return GMV_OK;
+    GMV_TRY(gmv_draft_use(draft, view, err));
+    if (view->contiguous)
+        return gmv_copy_within(draft->stream, output, view->ptr + (uint64_t)(first * itemsize),
+                               (uint64_t)(count * itemsize), err);
+    gmv_layout *layout = &draft->layouts[draft->n_layouts++];
+    gmv_view_layout(view, layout);
+    gmv_gather gather = {
+        .address = view->ptr,
+        .layout = layout,
+        .itemsize = itemsize,
+        .first = first,
+        .count = count,
+        .output = output,
+    };
+    return gmv_kernel_gather(draft->stream, &gather, err);
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static gmv_status view_gather_bytes(gmv_operation *operation, gmv_view *view, gmv_scratch *scratch,
+                                    gmv_error *err)
+{
+    gmv_draft draft;
+    GMV_TRY(gmv_draft_begin(&draft, operation, scratch->memory->device, err));
+    gmv_status status = gmv_stream_use(draft.stream, scratch->memory, err);
+    if (status == GMV_OK)
+        status = gmv_draft_gather(&draft, view, 0, view->size, scratch->memory->address, err);
+    return gmv_draft_end(&draft, status, err);
+}
+
+gmv_status gmv_view_bytes(gmv_operation *operation, gmv_view *view, gmv_bytes *out_bytes,
+                          gmv_error *err)
+{
+    gmv_engine *engine = operation->engine;
+    if (view->contiguous)
+        return gmv_bytes_of_region(operation, view->buffer, &view->node, view->ptr,
+                                   (uint64_t)view->nbytes, out_bytes, err);
+    GMV_TRY(gmv_operation_weigh(operation, (uint64_t)view->nbytes, err));
+    gmv_device *device = gmv_view_device_or_first(engine, view);
+    gmv_scratch *scratch = NULL;
+    GMV_TRY(gmv_engine_scratch(engine, device, gmv_operation_stream(operation, device),
+                               (uint64_t)view->nbytes, &scratch, err));
+    gmv_status status = view_gather_bytes(operation, view, scratch, err);
+    const void *host = gmv_memory_host_pointer(scratch->memory);
+    if (status == GMV_OK && !host)
+        status = gmv_fail(err, GMV_ERR_BACKEND_UNSUPPORTED, NULL,
+                          "this backend's memory cannot be read in place");
+    if (status != GMV_OK) {
+        gmv_engine_discard_scratch(engine, scratch, true);
+        return status;
+    }
+    *out_bytes = (gmv_bytes){
+        .host = host,
+        .nbytes = (uint64_t)view->nbytes,
+        .sealed = gmv_buffer_is_sealed(view->buffer),
+        .engine = engine,
+        .scratch = scratch,
+    };
+    return GMV_OK;
+}
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+static gmv_status elements_copy_out(gmv_draft *draft, const gmv_view *view, int64_t first,
+                                    int64_t count, void *out_host, gmv_error *err)
+{
+    int64_t itemsize = gmv_dtype_describe(view->dtype)->itemsize;
+    uint64_t nbytes = (uint64_t)(count * itemsize);
+    uint64_t source = view->ptr + (uint64_t)(first * itemsize);
+    if (view->contiguous) {
+        GMV_TRY(gmv_draft_use(draft, view, err));
+    } else {
+        gmv_memory *gathered = NULL;
+        GMV_TRY(gmv_draft_scratch(draft, nbytes, &gathered, err));
+        GMV_TRY(gmv_draft_gather(draft, view, first, count, gathered->address, err));
+        source = gathered->address;
+    }
+    return gmv_copy_out(draft->stream, out_host, source, nbytes, err);
+}
+
+gmv_status gmv_view_read_elements(gmv_operation *operation, gmv_view *view, int64_t first,
+                                  int64_t count, void *out_host, gmv_error *err)
+{
+    if (first < 0 || count < 0 || first > view->size || count > view->size - first)
+        return gmv_fail(err, GMV_ERR_OUT_OF_BOUNDS, NULL,
+                        "%lld elements from %lld on are asked for, the view has %lld",
+                        (long long)count, (long long)first, (long long)view->size);
+    if (count == 0)
+        return GMV_OK;
+    int64_t itemsize = gmv_dtype_describe(view->dtype)->itemsize;
+    GMV_TRY(gmv_operation_weigh(operation, (uint64_t)(count * itemsize), err));
+
+    gmv_draft draft;
+    GMV_TRY(
+        gmv_draft_begin(&draft, operation, gmv_view_device_or_first(operation->engine, view), err));
+    return gmv_draft_end(&draft, elements_copy_out(&draft, view, first, count, out_host, err), err);
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static gmv_status copy_draft_one(gmv_draft *draft, const gmv_view *view, bool readonly,
+                                 gmv_view *mask, bool inner, const gmv_creation *creation,
+                                 gmv_view **out_copy, gmv_error *err)
+{
+    gmv_layout layout;
+    gmv_view_layout(view, &layout);
+    layout.has_strides = false;
+    gmv_draft_result result = {
+        .dtype = view->dtype,
+        .layout = &layout,
+        .contents = GMV_CONTENTS_UNSPECIFIED,
+        .readonly = readonly,
+        .inner = inner,
+        .mask = mask,
+        .mask_kind = view->mask_kind,
+    };
+    GMV_TRY(gmv_draft_make(draft, &result, creation, out_copy, err));
+    return gmv_draft_gather(draft, view, 0, view->size, (*out_copy)->ptr, err);
+}
+
+/* A mask is copied, too: without it the copy would say something else than the view. */
+static gmv_status copy_draft(gmv_draft *draft, const gmv_view *view, bool readonly,
+                             const gmv_creation *creation, gmv_view **out_copy, gmv_error *err)
+{
+    gmv_view *mask = NULL;
+    if (view->mask)
+        GMV_TRY(copy_draft_one(draft, view->mask, readonly, NULL, true, creation, &mask, err));
+    return copy_draft_one(draft, view, readonly, mask, false, creation, out_copy, err);
+}
+
+gmv_status gmv_view_copy(gmv_operation *operation, gmv_view *view, bool readonly,
+                         const gmv_creation *creation, gmv_view **out_view, gmv_error *err)
+{
+    uint64_t mask_nbytes = view->mask ? (uint64_t)view->mask->nbytes : 0;
+    uint64_t nbytes;
+    if (!gmv_add_checked((uint64_t)view->nbytes, mask_nbytes, &nbytes))
+        nbytes = UINT64_MAX;
+    GMV_TRY(gmv_operation_weigh(operation, nbytes, err));
+
+    gmv_draft draft;
+    gmv_view *copy = NULL;
+    GMV_TRY(
+        gmv_draft_begin(&draft, operation, gmv_view_device_or_first(operation->engine, view), err));
+    gmv_status status = copy_draft(&draft, view, readonly, creation, &copy, err);
+    GMV_TRY(gmv_draft_end(&draft, status, err));
+    *out_view = copy;
+    return GMV_OK;
+}
