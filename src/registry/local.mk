@@ -1,2 +1,17 @@
 noinst_LTLIBRARIES += libgmv-registry.la
-libgmv_registry_la_SOURCES =
+libgmv_registry_la_SOURCES = \
+	src/registry/address_index.c \
+	src/registry/delete.c \
+	src/registry/lookup.c \
+	src/registry/node.c \
+	src/registry/order.c \
+	src/registry/order.h \
+	src/registry/registry.c \
+	src/registry/registry_priv.h \
+	src/registry/shard.c \
+	src/registry/shard.h \
+	src/registry/tombstones.c \
+	src/registry/tombstones.h
+nobase_include_HEADERS += \
+	include/gmv/registry/address_index.h \
+	include/gmv/registry/registry.h

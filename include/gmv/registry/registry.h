@@ -85,16 +85,16 @@ struct gmv_node {
     gmv_edge *dependents_head; /* oldest first; guarded by the graph lock */
     gmv_edge *dependents_tail;
     uint32_t n_dependents;     /* guarded by the graph lock */
-    uint8_t state;             /* guarded by the graph lock */
+    uint8_t state;             /* these three: written under both locks, read under either */
     uint8_t reason;
-    uint8_t n_ranges;
     bool inner;
+    uint8_t n_ranges;
     gmv_range_entry *ranges;   /* storage in the object, @borrowed; own address range, then the exporter's */
     gmv_node *hash_next;       /* guarded by the shard's lock */
-    gmv_node *work_next;       /* work lists: one at a time */
+    gmv_node *work_next;       /* of the one work list it is in (registry_priv.h says which) */
     void *order_chunk;         /* place in the order of creation; guarded by the graph lock */
     uint32_t order_slot;
-    uint64_t sequence;
+    uint8_t flags;             /* guarded by the graph lock */
     int64_t created_at_ms;
     int64_t expires_at_ms;     /* 0: never */
     gmv_id session;            /* kind 0: none */

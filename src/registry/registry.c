@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The registry as a whole: made, torn down, counted. */
+#include "registry/registry_priv.h"
+
+#include <string.h>
+
+#include <gmv/base/alloc.h>
+
+const char *gmv_reason_name(gmv_reason reason)
+{
+    static const char *const names[] = {
+        [GMV_REASON_NONE] = NULL,
+        [GMV_REASON_DELETED] = "deleted",
+        [GMV_REASON_CASCADE] = "cascade",
+        [GMV_REASON_LEASE_EXPIRED] = "lease_expired",
+        [GMV_REASON_SESSION_ENDED] = "session_ended",
+    };
+    size_t index = (size_t)reason;
+    return index < sizeof names / sizeof names[0] ? names[index] : NULL;
+}
+
+gmv_status gmv_registry_create(const gmv_registry_options *options, gmv_registry **out_registry,
+                               gmv_error *err)
+{
+    gmv_registry *registry = gmv_calloc(1, sizeof *registry);
+    if (!registry)
+        return gmv_fail_no_memory(err);
+    if (!gmv_tombstones_init(&registry->tombstones)) {
+        gmv_free(registry);
+        return gmv_fail_no_memory(err);
+    }
+    if (options)
+        registry->options = *options;
+    pthread_mutex_init(&registry->graph.turn, NULL);
+    pthread_mutex_init(&registry->graph.mutex, NULL);
+    gmv_order_init(&registry->order);
+    for (size_t i = 0; i < REGISTRY_SHARDS; i++)
+        gmv_shard_init(&registry->shards[i]);
+    *out_registry = registry;
+    return GMV_OK;
+}
+
+void gmv_registry_destroy(gmv_registry *registry)
+{
+    if (!registry)
+        return;
+    gmv_registry_reap(registry);
+    /* The newest has no dependents: those would be newer. Only its name can hold it. */
+    for (gmv_node *node; (node = gmv_order_newest(&registry->order));) {
+        atomic_store_explicit(&node->references, 0, memory_order_relaxed);
+        gmv_registry_bury(registry, node, NULL);
+    }
+    for (size_t i = 0; i < REGISTRY_SHARDS; i++)
+        gmv_shard_fini(&registry->shards[i]);
+    gmv_order_fini(&registry->order);
+    pthread_mutex_destroy(&registry->graph.mutex);
+    pthread_mutex_destroy(&registry->graph.turn);
+    gmv_tombstones_fini(&registry->tombstones);
+    gmv_free(registry);
+}
+
+void gmv_registry_on_reapable(gmv_registry *registry, void (*notify)(void *context), void *context)
+{
+    registry->notify = notify;
+    registry->notify_context = context;
+}
+
+void gmv_registry_count(gmv_registry *registry, gmv_registry_counts *out_counts)
+{
+    graph_lock(registry);
+    *out_counts = registry->counts;
+    graph_unlock(registry);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One of the hash tables by id: intrusive chains, grown one bucket at a time (linear hashing) in
+ * segments that never move, so that no insertion has to rehash the whole. Segments are added before
+ * nodes are published; without memory for one, the chains just get longer.
+ */
+#ifndef GMV_REGISTRY_SHARD_H
+#define GMV_REGISTRY_SHARD_H
+
+#include <pthread.h>
+
+#include <gmv/registry/registry.h>
+
+#define SHARD_BASE_BUCKETS 64u
+#define SHARD_SEGMENTS     24u
+
+typedef struct gmv_shard {
+    pthread_mutex_t lock;
+    size_t count;     /* nodes */
+    size_t n_buckets; /* in use */
+    size_t mask;      /* the next power of two above n_buckets - 1, less one */
+    size_t n_segments;
+    gmv_node *
+        *segments[SHARD_SEGMENTS]; /* the first is `base`, then as many buckets as all before */
+    gmv_node *base[SHARD_BASE_BUCKETS];
+} gmv_shard;
+
+void gmv_shard_init(gmv_shard *shard);
+void gmv_shard_fini(gmv_shard *shard);
+
+/* Tries to make room for one node more. Takes the lock, allocates outside it. */
+void gmv_shard_reserve(gmv_shard *shard);
+
+/* These three under the lock. */
+gmv_node *gmv_shard_find(const gmv_shard *shard, const gmv_id *id);
+void gmv_shard_insert(gmv_shard *shard, gmv_node *node);
+void gmv_shard_remove(gmv_shard *shard, gmv_node *node);
+
+#endif
