@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ordinary memory. Small blocks come from the C library. Big ones are mapped, in sizes of eight
+ * steps to a power of two, and kept when freed: fresh pages cost ten times what most operations do
+ * with them. The cache is bounded; the block that was freed first makes room.
+ *
+ * What is counted as used never exceeds the device's total, the cache included, and fresh pages are
+ * taken only while the system says that it has them: running out is a status, not a killed process.
+ */
+#include "device/host/host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <gmv/base/num.h>
+
+/* ---- accounting -------------------------------------------------------------------------------
+ */
+
+#define FRESH_CHECK_NBYTES ((uint64_t)16 << 20) /* below, asking costs more than it saves */
+
+/* "MemAvailable:  12345 kB" of /proc/meminfo in bytes; UINT64_MAX if the system does not say. */
+static uint64_t memory_available(void)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    char line[256];
+    unsigned long long kibibytes;
+    uint64_t available = UINT64_MAX;
+    if (!file)
+        return available;
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "MemAvailable: %llu kB", &kibibytes) != 1)
+            continue;
+        available = (uint64_t)kibibytes * 1024;
+        break;
+    }
+    fclose(file);
+    return available;
+}
+
+bool host_has_fresh(host_device *device, uint64_t nbytes)
+{
+    uint64_t total = device->base.info.total_nbytes;
+    uint64_t used = atomic_load(&device->used_nbytes); /* nbytes are in it already */
+    if (used + host_cache_nbytes(&device->cache) > total)
+        host_cache_trim(&device->cache);
+    if (nbytes < FRESH_CHECK_NBYTES || nbytes <= memory_available())
+        return true;
+    host_cache_trim(&device->cache);
+    return nbytes <= memory_available();
+}
+
+bool host_reserve(host_device *device, uint64_t nbytes)
+{
+    uint64_t total = device->base.info.total_nbytes;
+    uint64_t used = atomic_load(&device->used_nbytes);
+    do {
+        if (nbytes > total || used > total - nbytes)
+            return false;
+    } while (!atomic_compare_exchange_weak(&device->used_nbytes, &used, used + nbytes));
+    return true;
+}
+
+void host_release(host_device *device, uint64_t nbytes)
+{
+    atomic_fetch_sub(&device->used_nbytes, nbytes);
+}
+
+gmv_status host_fail_no_memory(const host_device *device, uint64_t nbytes, gmv_error *err)
+{
+    return gmv_fail(err, GMV_ERR_DEVICE_OUT_OF_MEMORY, NULL,
+                    "the device cannot give %llu bytes (%llu of %llu are free); delete handles "
+                    "that are no longer needed",
+                    (unsigned long long)nbytes,
+                    (unsigned long long)gmv_device_free_nbytes(&device->base),
+                    (unsigned long long)device->base.info.total_nbytes);
+}
+
+/* ---- limits of the process --------------------------------------------------------------------
+ */
+
+static uint64_t limit_of_mappings(void)
+{
+    unsigned long long limit = 65530;
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+    if (!file)
+        return limit;
+    if (fscanf(file, "%llu", &limit) != 1)
+        limit = 65530;
+    fclose(file);
+    return limit;
+}
+
+/* Raises the soft limit to the hard one: exportable memory keeps its files open. */
+static uint64_t limit_of_descriptors(void)
+{
+    const rlim_t enough = (rlim_t)1 << 20;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 1024;
+    rlim_t wanted = GMV_MIN(limit.rlim_max, enough);
+    if (limit.rlim_cur < wanted) {
+        struct rlimit raised = {.rlim_cur = wanted, .rlim_max = limit.rlim_max};
+        if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
+            limit = raised;
+    }
+    return GMV_MIN(limit.rlim_cur, enough);
+}
+
+void host_limits_init(host_limits *limits)
+{
+    limits->mappings_max = limit_of_mappings() / 4 * 3;
+    limits->descriptors_max = limit_of_descriptors() / 4 * 3;
+    atomic_init(&limits->mappings, 0);
+    atomic_init(&limits->descriptors, 0);
+}
+
+bool host_limit_take(_Atomic uint64_t *count, uint64_t max)
+{
+    if (atomic_fetch_add(count, 1) < max)
+        return true;
+    atomic_fetch_sub(count, 1);
+    return false;
+}
+
+void host_limit_give(_Atomic uint64_t *count)
+{
+    atomic_fetch_sub(count, 1);
+}
+
+/* ---- the cache of freed blocks ----------------------------------------------------------------
+ */
+
+struct host_free_block {
+    uint64_t nbytes;
+    host_free_block *next_in_class, *previous_in_class;
+    host_free_block *newer, *older;
+};
+
+#define STEPS_LOG2    3
+#define SMALLEST_LOG2 16
+
+_Static_assert(HOST_BIG_NBYTES == (uint64_t)1 << SMALLEST_LOG2,
+               "the first class is the smallest block");
+
+static unsigned size_log2(uint64_t nbytes)
+{
+    return 63 - (unsigned)__builtin_clzll(nbytes);
+}
+
+/* The size of the block that serves nbytes; 0 if there is none that large. */
+static uint64_t block_size(uint64_t nbytes)
+{
+    uint64_t size;
+    if (nbytes >> (SMALLEST_LOG2 + HOST_CACHE_CLASSES / 8 - 1))
+        return 0;
+    if (!gmv_round_up_checked(nbytes, (uint64_t)1 << (size_log2(nbytes) - STEPS_LOG2), &size))
+        return 0;
+    return size;
+}
+
+static size_t block_class(uint64_t size)
+{
+    unsigned log2 = size_log2(size);
+    uint64_t step = (size >> (log2 - STEPS_LOG2)) & 7;
+    return (size_t)(log2 - SMALLEST_LOG2) * 8 + (size_t)step;
+}
+
+void host_cache_init(host_cache *cache, uint64_t nbytes_max)
+{
+    pthread_mutex_init(&cache->lock, NULL);
+    cache->nbytes_max = nbytes_max;
+}
+
+uint64_t host_cache_nbytes(host_cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    uint64_t nbytes = cache->nbytes;
+    pthread_mutex_unlock(&cache->lock);
+    return nbytes;
+}
+
+/* Takes a block out of both lists. Under the lock. */
+static void cache_unlink(host_cache *cache, host_free_block *block)
+{
+    host_free_block **class_head = &cache->classes[block_class(block->nbytes)];
+    *(block->previous_in_class ? &block->previous_in_class->next_in_class : class_head) =
+        block->next_in_class;
+    if (block->next_in_class)
+        block->next_in_class->previous_in_class = block->previous_in_class;
+    *(block->older ? &block->older->newer : &cache->oldest) = block->newer;
+    *(block->newer ? &block->newer->older : &cache->newest) = block->older;
+    cache->nbytes -= block->nbytes;
+}
+
+/* Under the lock. */
+static void cache_link(host_cache *cache, host_free_block *block, uint64_t nbytes)
+{
+    host_free_block **class_head = &cache->classes[block_class(nbytes)];
+    *block =
+        (host_free_block){.nbytes = nbytes, .next_in_class = *class_head, .older = cache->newest};
+    if (*class_head)
+        (*class_head)->previous_in_class = block;
+    *class_head = block;
+    *(cache->newest ? &cache->newest->newer : &cache->oldest) = block;
+    cache->newest = block;
+    cache->nbytes += nbytes;
+}
+
+static void *cache_take(host_cache *cache, uint64_t size)
+{
+    pthread_mutex_lock(&cache->lock);
+    host_free_block *block = cache->classes[block_class(size)];
+    if (block)
+        cache_unlink(cache, block);
+    pthread_mutex_unlock(&cache->lock);
+    return block;
+}
+
+static void cache_put(host_cache *cache, void *block, uint64_t size)
+{
+    pthread_mutex_lock(&cache->lock);
+    cache_link(cache, block, size);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+/*
+ * Unmaps blocks, the first freed ones first, until the cache holds nbytes_max at most. Unmapping
+ * the middle of what the kernel merged needs a mapping more; where the kernel has none left the
+ * block stays in the cache.
+ */
+static void cache_shrink(host_cache *cache, uint64_t nbytes_max)
+{
+    for (;;) {
+        pthread_mutex_lock(&cache->lock);
+        host_free_block *block = cache->nbytes > nbytes_max ? cache->oldest : NULL;
+        uint64_t nbytes = block ? block->nbytes : 0;
+        if (block)
+            cache_unlink(cache, block);
+        pthread_mutex_unlock(&cache->lock);
+        if (!block)
+            return;
+        if (munmap(block, nbytes) != 0) {
+            cache_put(cache, block, nbytes);
+            return;
+        }
+    }
+}
+
+void host_cache_trim(host_cache *cache)
+{
+    cache_shrink(cache, 0);
+}
+
+void host_cache_destroy(host_cache *cache)
+{
+    host_cache_trim(cache);
+    pthread_mutex_destroy(&cache->lock);
+}
+
+/* ---- ordinary memory --------------------------------------------------------------------------
+ */
+
+static gmv_status small_allocate(host_device *device, host_memory *memory, gmv_error *err)
+{
+    void *block;
+    memory->reserved_nbytes = memory->base.capacity;
+    if (!host_reserve(device, memory->reserved_nbytes))
+        return host_fail_no_memory(device, memory->base.nbytes, err);
+    if (posix_memalign(&block, HOST_ALIGNMENT, (size_t)memory->base.capacity) != 0) {
+        host_release(device, memory->reserved_nbytes);
+        return host_fail_no_memory(device, memory->base.nbytes, err);
+    }
+    memory->base.address = (uint64_t)(uintptr_t)block;
+    return GMV_OK;
+}
+
+/* *out_zero: the block is fresh from the system. */
+static gmv_status big_allocate(host_device *device, host_memory *memory, bool *out_zero,
+                               gmv_error *err)
+{
+    uint64_t size = block_size(memory->base.capacity);
+    memory->reserved_nbytes = size;
+    if (size == 0 || !host_reserve(device, size))
+        return host_fail_no_memory(device, memory->base.nbytes, err);
+    void *block = cache_take(&device->cache, size);
+    *out_zero = !block;
+    if (!block) {
+        block = MAP_FAILED;
+        if (host_has_fresh(device, size))
+            block = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+    if (block == MAP_FAILED) {
+        host_release(device, size);
+        return host_fail_no_memory(device, memory->base.nbytes, err);
+    }
+    memory->base.address = (uint64_t)(uintptr_t)block;
+    return GMV_OK;
+}
+
+gmv_status host_ordinary_allocate(host_device *device, host_memory *memory, gmv_contents contents,
+                                  gmv_error *err)
+{
+    bool is_zero = false;
+    if (memory->base.capacity < HOST_BIG_NBYTES)
+        GMV_TRY(small_allocate(device, memory, err));
+    else
+        GMV_TRY(big_allocate(device, memory, &is_zero, err));
+    uint8_t *block = (uint8_t *)(uintptr_t)memory->base.address;
+    uint64_t begin = contents == GMV_CONTENTS_ZEROED ? 0 : memory->base.nbytes;
+    if (!is_zero)
+        client_fill(block + begin, 0, (size_t)(memory->base.capacity - begin));
+    return GMV_OK;
+}
+
+void host_ordinary_free(host_device *device, host_memory *memory)
+{
+    void *block = (void *)(uintptr_t)memory->base.address;
+    uint64_t size = memory->reserved_nbytes;
+    if (memory->base.capacity < HOST_BIG_NBYTES) {
+        free(block);
+    } else if (size > device->cache.nbytes_max && munmap(block, size) == 0) {
+        /* Too big to keep. */
+    } else {
+        cache_put(&device->cache, block, size);
+        cache_shrink(&device->cache, device->cache.nbytes_max);
+    }
+    host_release(device, size);
+}
