@@ -132,7 +132,7 @@ static gmv_status buffer_draft_named(gmv_draft *draft, gmv_memory *memory, gmv_o
         gmv_engine_free(draft->operation->engine, memory);
         return status;
     }
-    gmv_draft_add(draft, &buffer->node);
+    gmv__draft_add(draft, &buffer->node);
     *out_buffer = buffer;
     return GMV_OK;
 }
@@ -151,14 +151,14 @@ gmv_status gmv_buffer_allocate(gmv_operation *operation, int64_t device, int64_t
     gmv_draft draft;
     gmv_memory *memory = NULL;
     gmv_buffer *buffer = NULL;
-    GMV_TRY(gmv_draft_begin(&draft, operation, on, err));
+    GMV_TRY(gmv__draft_begin(&draft, operation, on, err));
     gmv_status status =
         gmv_engine_allocate(operation->engine, on, draft.stream, GMV_MEMORY_EXPORTABLE,
                             GMV_CONTENTS_ZEROED, (uint64_t)nbytes, &memory, err);
     if (status == GMV_OK)
         status = buffer_draft_named(&draft, memory, GMV_ORIGIN_ALLOCATED, readonly, NULL, creation,
                                     &buffer, err);
-    GMV_TRY(gmv_draft_end(&draft, status, err));
+    GMV_TRY(gmv__draft_end(&draft, status, err));
     *out_buffer = buffer;
     return GMV_OK;
 }
@@ -197,7 +197,7 @@ gmv_status gmv_buffer_import_shm(gmv_operation *operation, const gmv_import_shm 
     gmv_memory *memory = NULL;
     gmv_buffer *buffer = NULL;
     gmv_device *device = operation->engine->devices[0];
-    GMV_TRY(gmv_draft_begin(&draft, operation, device, err));
+    GMV_TRY(gmv__draft_begin(&draft, operation, device, err));
     gmv_status status =
         gmv_memory_import_shm(device, request->name, request->has_nbytes ? request->nbytes : -1,
                               !request->readonly, &memory, err);
@@ -210,7 +210,7 @@ gmv_status gmv_buffer_import_shm(gmv_operation *operation, const gmv_import_shm 
             status = buffer_draft_named(&draft, memory, GMV_ORIGIN_POSIX_SHM, request->readonly,
                                         request->has_base ? &base : NULL, creation, &buffer, err);
     }
-    GMV_TRY(gmv_draft_end(&draft, status, err));
+    GMV_TRY(gmv__draft_end(&draft, status, err));
     *out_buffer = buffer;
     return GMV_OK;
 }
@@ -260,9 +260,9 @@ static gmv_status export_clone(gmv_operation *operation, gmv_buffer *buffer,
     gmv_draft draft;
     gmv_buffer *clone = NULL;
     GMV_TRY(gmv_operation_weigh(operation, 2 * buffer->nbytes, err));
-    GMV_TRY(gmv_draft_begin(&draft, operation, buffer->memory->device, err));
+    GMV_TRY(gmv__draft_begin(&draft, operation, buffer->memory->device, err));
     gmv_status status = export_draft_clone(&draft, buffer, creation, &clone, out_share, err);
-    GMV_TRY(gmv_draft_end(&draft, status, err));
+    GMV_TRY(gmv__draft_end(&draft, status, err));
     *out_buffer = clone;
     return GMV_OK;
 }
@@ -298,16 +298,16 @@ gmv_status gmv_buffer_write(gmv_operation *operation, gmv_buffer *buffer, uint64
         return GMV_OK;
 
     gmv_draft draft;
-    GMV_TRY(gmv_draft_begin(&draft, operation, buffer->memory->device, err));
+    GMV_TRY(gmv__draft_begin(&draft, operation, buffer->memory->device, err));
     gmv_status status = gmv_stream_use(draft.stream, buffer->memory, err);
     if (status == GMV_OK)
         status = gmv_copy_in(draft.stream, buffer->ptr + offset, bytes, nbytes, err);
-    return gmv_draft_end(&draft, status, err);
+    return gmv__draft_end(&draft, status, err);
 }
 
 gmv_status gmv_buffer_bytes(gmv_operation *operation, gmv_buffer *buffer, gmv_bytes *out_bytes,
                             gmv_error *err)
 {
-    return gmv_bytes_of_region(operation, buffer, &buffer->node, buffer->ptr, buffer->nbytes,
-                               out_bytes, err);
+    return gmv__bytes_of_region(operation, buffer, &buffer->node, buffer->ptr, buffer->nbytes,
+                                out_bytes, err);
 }

@@ -4,8 +4,8 @@
 
 #include "ops/draft_priv.h"
 
-gmv_status gmv_bytes_of_region(gmv_operation *operation, gmv_buffer *buffer, gmv_node *holder,
-                               uint64_t ptr, uint64_t nbytes, gmv_bytes *out_bytes, gmv_error *err)
+gmv_status gmv__bytes_of_region(gmv_operation *operation, gmv_buffer *buffer, gmv_node *holder,
+                                uint64_t ptr, uint64_t nbytes, gmv_bytes *out_bytes, gmv_error *err)
 {
     gmv_engine *engine = operation->engine;
     *out_bytes = (gmv_bytes){.engine = engine, .sealed = buffer && gmv_buffer_is_sealed(buffer)};

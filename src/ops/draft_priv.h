@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A draft: the nodes that one op has prepared and the scratch memory that it works with, on at most
- * one device. gmv_draft_end waits for the device and publishes, or undoes everything. After a
- * gmv_draft_begin that succeeded, gmv_draft_end must follow.
+ * one device. gmv__draft_end waits for the device and publishes, or undoes everything. After a
+ * gmv__draft_begin that succeeded, gmv__draft_end must follow.
  */
 #ifndef GMV_OPS_DRAFT_PRIV_H
 #define GMV_OPS_DRAFT_PRIV_H
@@ -27,21 +27,21 @@ typedef struct gmv_draft {
 } gmv_draft;
 
 /* Reserves the places for publishing, too. */
-GMV_NODISCARD gmv_status gmv_draft_begin(gmv_draft *draft, gmv_operation *operation,
-                                         gmv_device *device, gmv_error *err);
+GMV_NODISCARD gmv_status gmv__draft_begin(gmv_draft *draft, gmv_operation *operation,
+                                          gmv_device *device, gmv_error *err);
 
 /* Takes a prepared node over. */
-void gmv_draft_add(gmv_draft *draft, gmv_node *node);
+void gmv__draft_add(gmv_draft *draft, gmv_node *node);
 
-/* Announced scratch memory, contents unspecified, freed by gmv_draft_end. */
-GMV_NODISCARD gmv_status gmv_draft_scratch(gmv_draft *draft, uint64_t nbytes,
-                                           gmv_memory **out_memory, gmv_error *err);
+/* Announced scratch memory, contents unspecified, freed by gmv__draft_end. */
+GMV_NODISCARD gmv_status gmv__draft_scratch(gmv_draft *draft, uint64_t nbytes,
+                                            gmv_memory **out_memory, gmv_error *err);
 
 /* Finishes (if `status` is GMV_OK) and publishes, or abandons and undoes. Returns how it went. */
-GMV_NODISCARD gmv_status gmv_draft_end(gmv_draft *draft, gmv_status status, gmv_error *err);
+GMV_NODISCARD gmv_status gmv__draft_end(gmv_draft *draft, gmv_status status, gmv_error *err);
 
 /* Announces the memory behind a view, if there is any. */
-GMV_NODISCARD gmv_status gmv_draft_use(gmv_draft *draft, const gmv_view *view, gmv_error *err);
+GMV_NODISCARD gmv_status gmv__draft_use(gmv_draft *draft, const gmv_view *view, gmv_error *err);
 
 /*
  * Prepares a new inner buffer and a view of `layout` over it, both added to the draft and
@@ -58,20 +58,20 @@ typedef struct gmv_draft_result {
     gmv_mask_kind mask_kind;
 } gmv_draft_result;
 
-GMV_NODISCARD gmv_status gmv_draft_make(gmv_draft *draft, const gmv_draft_result *result,
-                                        const gmv_creation *creation, gmv_view **out_view,
-                                        gmv_error *err);
+GMV_NODISCARD gmv_status gmv__draft_make(gmv_draft *draft, const gmv_draft_result *result,
+                                         const gmv_creation *creation, gmv_view **out_view,
+                                         gmv_error *err);
 
 /* Enqueues a copy of elements [first, first + count) of a view, in C order, to `output`. */
-GMV_NODISCARD gmv_status gmv_draft_gather(gmv_draft *draft, const gmv_view *view, int64_t first,
-                                          int64_t count, uint64_t output, gmv_error *err);
+GMV_NODISCARD gmv_status gmv__draft_gather(gmv_draft *draft, const gmv_view *view, int64_t first,
+                                           int64_t count, uint64_t output, gmv_error *err);
 
 /* [ptr, ptr + nbytes) of a buffer (NULL if nbytes is 0) as bytes that hold `holder`. */
-GMV_NODISCARD gmv_status gmv_bytes_of_region(gmv_operation *operation, gmv_buffer *buffer,
-                                             gmv_node *holder, uint64_t ptr, uint64_t nbytes,
-                                             gmv_bytes *out_bytes, gmv_error *err);
+GMV_NODISCARD gmv_status gmv__bytes_of_region(gmv_operation *operation, gmv_buffer *buffer,
+                                              gmv_node *holder, uint64_t ptr, uint64_t nbytes,
+                                              gmv_bytes *out_bytes, gmv_error *err);
 
 /* The device that a view's memory is on; the engine's first if it has none. */
-gmv_device *gmv_view_device_or_first(const gmv_engine *engine, const gmv_view *view);
+gmv_device *gmv__view_device_or_first(const gmv_engine *engine, const gmv_view *view);
 
 #endif

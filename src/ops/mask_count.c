@@ -26,25 +26,25 @@ static gmv_status count_ones(gmv_operation *operation, gmv_view *bitmask,
     if (n_ranges == 0)
         return GMV_OK;
     GMV_TRY(gmv_operation_weigh(operation, count_nbytes(ranges, n_ranges), err));
-    GMV_TRY(gmv_draft_begin(&draft, operation, gmv_view_device_or_first(operation->engine, bitmask),
-                            err));
+    GMV_TRY(gmv__draft_begin(&draft, operation,
+                             gmv__view_device_or_first(operation->engine, bitmask), err));
     gmv_count_bits count = {
         .address = bitmask->ptr,
         .ranges = ranges,
         .n_ranges = n_ranges,
         .out_counts = out_counts,
     };
-    gmv_status status = gmv_draft_use(&draft, bitmask, err);
+    gmv_status status = gmv__draft_use(&draft, bitmask, err);
     if (status == GMV_OK)
         status = gmv_kernel_count_bits(draft.stream, &count, err);
-    return gmv_draft_end(&draft, status, err);
+    return gmv__draft_end(&draft, status, err);
 }
 
 gmv_status gmv_valid_count(gmv_operation *operation, gmv_view *bitmask, gmv_bit_range range,
                            int64_t *out_count, gmv_error *err)
 {
     int64_t bits;
-    GMV_TRY(gmv_bitmask_resolve_range(bitmask, range, &bits, err));
+    GMV_TRY(gmv__bitmask_resolve_range(bitmask, range, &bits, err));
     if (bits != GMV_BITMASK_NONE)
         return count_ones(operation, bitmask, &range, 1, out_count, err);
     *out_count = range.end - range.begin;
@@ -78,7 +78,7 @@ gmv_status gmv_segmented_null_count(gmv_operation *operation, gmv_view *bitmask,
                                     int64_t *out_counts, gmv_error *err)
 {
     int64_t bits;
-    GMV_TRY(gmv_bitmask_resolve(bitmask, &bits, err));
+    GMV_TRY(gmv__bitmask_resolve(bitmask, &bits, err));
     for (size_t i = 0; i < n_ranges; i++)
         GMV_TRY(segmented_check(ranges[i], i, bits, err));
     if (bits != GMV_BITMASK_NONE)
@@ -97,7 +97,7 @@ gmv_status gmv_index_of_first_set_bit(gmv_operation *operation, gmv_view *bitmas
 {
     int64_t bits;
     gmv_draft draft;
-    GMV_TRY(gmv_bitmask_resolve_range(bitmask, range, &bits, err));
+    GMV_TRY(gmv__bitmask_resolve_range(bitmask, range, &bits, err));
     if (range.begin == range.end)
         return gmv_fail(err, GMV_ERR_VALUE, "/end_bit", "the range is empty");
     if (bits == GMV_BITMASK_NONE) {
@@ -105,13 +105,13 @@ gmv_status gmv_index_of_first_set_bit(gmv_operation *operation, gmv_view *bitmas
         return GMV_OK;
     }
     GMV_TRY(gmv_operation_weigh(operation, count_nbytes(&range, 1), err));
-    GMV_TRY(gmv_draft_begin(&draft, operation, gmv_view_device_or_first(operation->engine, bitmask),
-                            err));
+    GMV_TRY(gmv__draft_begin(&draft, operation,
+                             gmv__view_device_or_first(operation->engine, bitmask), err));
     gmv_find_bit find = {.address = bitmask->ptr, .range = range, .out_index = out_index};
-    gmv_status status = gmv_draft_use(&draft, bitmask, err);
+    gmv_status status = gmv__draft_use(&draft, bitmask, err);
     if (status == GMV_OK)
         status = gmv_kernel_find_bit(draft.stream, &find, err);
-    return gmv_draft_end(&draft, status, err);
+    return gmv__draft_end(&draft, status, err);
 }
 
 /* ---- in place -------------------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ gmv_status gmv_set_null_mask(gmv_operation *operation, gmv_view *bitmask, gmv_bi
 {
     int64_t bits;
     gmv_draft draft;
-    GMV_TRY(gmv_bitmask_resolve(bitmask, &bits, err));
+    GMV_TRY(gmv__bitmask_resolve(bitmask, &bits, err));
     if (bits == GMV_BITMASK_NONE)
         return gmv_fail(err, GMV_ERR_VALUE, "/bitmask", "there is no mask to set bits in");
     if (bitmask->readonly)
@@ -130,11 +130,11 @@ gmv_status gmv_set_null_mask(gmv_operation *operation, gmv_view *bitmask, gmv_bi
     if (range.begin == range.end)
         return GMV_OK;
     GMV_TRY(gmv_operation_weigh(operation, count_nbytes(&range, 1), err));
-    GMV_TRY(gmv_draft_begin(&draft, operation, gmv_view_device_or_first(operation->engine, bitmask),
-                            err));
+    GMV_TRY(gmv__draft_begin(&draft, operation,
+                             gmv__view_device_or_first(operation->engine, bitmask), err));
     gmv_set_bits set = {.address = bitmask->ptr, .range = range, .valid = valid};
-    gmv_status status = gmv_draft_use(&draft, bitmask, err);
+    gmv_status status = gmv__draft_use(&draft, bitmask, err);
     if (status == GMV_OK)
         status = gmv_kernel_set_bits(draft.stream, &set, err);
-    return gmv_draft_end(&draft, status, err);
+    return gmv__draft_end(&draft, status, err);
 }

@@ -41,13 +41,13 @@ static gmv_status input_describe_view(gmv_engine *engine, gmv_view *view, gmv_ma
         .view = view,
         .type = {.id = dtype->cudf_type},
         .size = view->size,
-        .device = gmv_view_device_or_first(engine, view),
+        .device = gmv__view_device_or_first(engine, view),
     };
     return GMV_OK;
 }
 
-gmv_status gmv_mask_input_describe(gmv_operation *operation, gmv_node *input,
-                                   gmv_mask_input *out_input, gmv_error *err)
+gmv_status gmv__mask_input_describe(gmv_operation *operation, gmv_node *input,
+                                    gmv_mask_input *out_input, gmv_error *err)
 {
     gmv_kind kind = input->node_class->kind;
     if (kind == GMV_KIND_COLUMN)
@@ -65,10 +65,10 @@ static gmv_status input_contiguous(gmv_draft *draft, const gmv_view *view, uint6
     gmv_memory *gathered = NULL;
     if (view->contiguous) {
         *out_address = view->ptr;
-        return gmv_draft_use(draft, view, err);
+        return gmv__draft_use(draft, view, err);
     }
-    GMV_TRY(gmv_draft_scratch(draft, (uint64_t)view->nbytes, &gathered, err));
-    GMV_TRY(gmv_draft_gather(draft, view, 0, view->size, gathered->address, err));
+    GMV_TRY(gmv__draft_scratch(draft, (uint64_t)view->nbytes, &gathered, err));
+    GMV_TRY(gmv__draft_gather(draft, view, 0, view->size, gathered->address, err));
     *out_address = gathered->address;
     return GMV_OK;
 }
@@ -84,7 +84,7 @@ static gmv_status input_validity(gmv_draft *draft, const gmv_view *view, gmv_bit
     GMV_TRY(input_contiguous(draft, view->mask, &address, err));
     if (view->mask_kind != GMV_MASK_BITS) {
         uint64_t nbytes = (uint64_t)gmv_bitmask_nbytes(view->size);
-        GMV_TRY(gmv_draft_scratch(draft, nbytes, &bits, err));
+        GMV_TRY(gmv__draft_scratch(draft, nbytes, &bits, err));
         gmv_valid_if truthy = {
             .predicate = GMV_PREDICATE_NONZERO_BYTE,
             .input = address,
@@ -99,7 +99,7 @@ static gmv_status input_validity(gmv_draft *draft, const gmv_view *view, gmv_bit
     return GMV_OK;
 }
 
-gmv_status gmv_mask_input_load(gmv_draft *draft, gmv_mask_input *input, gmv_error *err)
+gmv_status gmv__mask_input_load(gmv_draft *draft, gmv_mask_input *input, gmv_error *err)
 {
     if (input->size == 0)
         return GMV_OK;
@@ -107,22 +107,22 @@ gmv_status gmv_mask_input_load(gmv_draft *draft, gmv_mask_input *input, gmv_erro
         GMV_TRY(input_contiguous(draft, input->view, &input->address, err));
         return input_validity(draft, input->view, &input->validity, err);
     }
-    GMV_TRY(gmv_draft_use_column(draft, input->column, err));
+    GMV_TRY(gmv__draft_use_column(draft, input->column, err));
     input->address = gmv_column_data_address(input->column);
     input->validity = gmv_column_validity(input->column);
     return GMV_OK;
 }
 
-gmv_status gmv_draft_use_column(gmv_draft *draft, const gmv_column *column, gmv_error *err)
+gmv_status gmv__draft_use_column(gmv_draft *draft, const gmv_column *column, gmv_error *err)
 {
     if (column->data)
-        GMV_TRY(gmv_draft_use(draft, column->data, err));
+        GMV_TRY(gmv__draft_use(draft, column->data, err));
     if (column->null_mask)
-        GMV_TRY(gmv_draft_use(draft, column->null_mask, err));
+        GMV_TRY(gmv__draft_use(draft, column->null_mask, err));
     return GMV_OK;
 }
 
-uint64_t gmv_mask_input_nbytes(const gmv_mask_input *input)
+uint64_t gmv__mask_input_nbytes(const gmv_mask_input *input)
 {
     uint64_t width = gmv_cudf_type_width(input->type.id);
     uint64_t mask = input->view && input->view->mask ? (uint64_t)input->view->mask->nbytes : 0;
@@ -131,7 +131,7 @@ uint64_t gmv_mask_input_nbytes(const gmv_mask_input *input)
 
 /* ---- bitmasks -------------------------------------------------------------------------------- */
 
-gmv_status gmv_bitmask_resolve(const gmv_view *bitmask, int64_t *out_bits, gmv_error *err)
+gmv_status gmv__bitmask_resolve(const gmv_view *bitmask, int64_t *out_bits, gmv_error *err)
 {
     *out_bits = GMV_BITMASK_NONE;
     if (!bitmask || bitmask->nbytes == 0)
@@ -146,9 +146,9 @@ gmv_status gmv_bitmask_resolve(const gmv_view *bitmask, int64_t *out_bits, gmv_e
     return GMV_OK;
 }
 
-gmv_status gmv_bitmask_resolve_range(const gmv_view *bitmask, gmv_bit_range range,
-                                     int64_t *out_bits, gmv_error *err)
+gmv_status gmv__bitmask_resolve_range(const gmv_view *bitmask, gmv_bit_range range,
+                                      int64_t *out_bits, gmv_error *err)
 {
-    GMV_TRY(gmv_bitmask_resolve(bitmask, out_bits, err));
+    GMV_TRY(gmv__bitmask_resolve(bitmask, out_bits, err));
     return gmv_bit_range_check(range, *out_bits, err);
 }

@@ -23,7 +23,7 @@ static gmv_status mask_draft_bytes(gmv_draft *draft, int64_t nbytes, gmv_content
         .bare = true,
         .inner = inner,
     };
-    return gmv_draft_make(draft, &result, creation, out_mask, err);
+    return gmv__draft_make(draft, &result, creation, out_mask, err);
 }
 
 /* A mask of 0 bytes, which says "no mask". */
@@ -32,10 +32,10 @@ static gmv_status mask_make_none(gmv_operation *operation, gmv_device *device,
 {
     gmv_draft draft;
     gmv_view *mask = NULL;
-    GMV_TRY(gmv_draft_begin(&draft, operation, device, err));
+    GMV_TRY(gmv__draft_begin(&draft, operation, device, err));
     gmv_status status =
         mask_draft_bytes(&draft, 0, GMV_CONTENTS_ZEROED, false, creation, &mask, err);
-    GMV_TRY(gmv_draft_end(&draft, status, err));
+    GMV_TRY(gmv__draft_end(&draft, status, err));
     *out_mask = mask;
     return GMV_OK;
 }
@@ -77,7 +77,7 @@ static gmv_status values_draft_mask(gmv_draft *draft, gmv_mask_input *input,
         mask_draft_bytes(draft, nbytes, GMV_CONTENTS_UNSPECIFIED, inner, creation, out_mask, err));
     if (input->size == 0)
         return GMV_OK;
-    GMV_TRY(gmv_mask_input_load(draft, input, err));
+    GMV_TRY(gmv__mask_input_load(draft, input, err));
     gmv_valid_if valid_if = {
         .predicate = predicate,
         .input = input->address,
@@ -98,13 +98,13 @@ static gmv_status values_to_mask(gmv_operation *operation, gmv_node *node, bool 
     gmv_predicate predicate;
     gmv_draft draft;
     gmv_mask_result result = {0};
-    GMV_TRY(gmv_mask_input_describe(operation, node, &input, err));
+    GMV_TRY(gmv__mask_input_describe(operation, node, &input, err));
     GMV_TRY(values_require(&input, floats, &predicate, err));
-    GMV_TRY(gmv_operation_weigh(operation, gmv_mask_input_nbytes(&input), err));
-    GMV_TRY(gmv_draft_begin(&draft, operation, input.device, err));
+    GMV_TRY(gmv_operation_weigh(operation, gmv__mask_input_nbytes(&input), err));
+    GMV_TRY(gmv__draft_begin(&draft, operation, input.device, err));
     gmv_status status = values_draft_mask(&draft, &input, predicate, false, creation, &result.mask,
                                           &result.null_count, err);
-    GMV_TRY(gmv_draft_end(&draft, status, err));
+    GMV_TRY(gmv__draft_end(&draft, status, err));
     *out_result = result;
     return GMV_OK;
 }
@@ -137,7 +137,7 @@ static gmv_status column_draft_data(gmv_draft *draft, int32_t type_id, int64_t r
     };
     if (!gmv_dtype_from_cudf(type_id, &result.dtype))
         return gmv_fail(err, GMV_ERR_INTERNAL, NULL, "no element type for column type %d", type_id);
-    return gmv_draft_make(draft, &result, creation, out_data, err);
+    return gmv__draft_make(draft, &result, creation, out_data, err);
 }
 
 /*
@@ -159,7 +159,7 @@ static gmv_status column_nans_draft(gmv_draft *draft, gmv_mask_input *input,
     GMV_TRY(gmv_stream_finish(draft->stream, err));
     GMV_TRY(gmv_column_prepare(draft->operation, input->type, (int32_t)input->size, 0,
                                (int32_t)null_count, data, mask, creation, false, out_column, err));
-    gmv_draft_add(draft, &(*out_column)->node);
+    gmv__draft_add(draft, &(*out_column)->node);
     return GMV_OK;
 }
 
@@ -171,12 +171,12 @@ gmv_status gmv_column_nans_to_nulls(gmv_operation *operation, gmv_node *node,
     gmv_predicate predicate;
     gmv_draft draft;
     gmv_column *column = NULL;
-    GMV_TRY(gmv_mask_input_describe(operation, node, &input, err));
+    GMV_TRY(gmv__mask_input_describe(operation, node, &input, err));
     GMV_TRY(values_require(&input, true, &predicate, err));
-    GMV_TRY(gmv_operation_weigh(operation, 2 * gmv_mask_input_nbytes(&input), err));
-    GMV_TRY(gmv_draft_begin(&draft, operation, input.device, err));
+    GMV_TRY(gmv_operation_weigh(operation, 2 * gmv__mask_input_nbytes(&input), err));
+    GMV_TRY(gmv__draft_begin(&draft, operation, input.device, err));
     gmv_status status = column_nans_draft(&draft, &input, predicate, creation, &column, err);
-    GMV_TRY(gmv_draft_end(&draft, status, err));
+    GMV_TRY(gmv__draft_end(&draft, status, err));
     *out_column = column;
     return GMV_OK;
 }
@@ -195,12 +195,12 @@ static gmv_status bools_draft(gmv_draft *draft, gmv_view *bitmask, gmv_bit_range
             .n = rows,
             .output = data->ptr,
         };
-        GMV_TRY(gmv_draft_use(draft, bitmask, err));
+        GMV_TRY(gmv__draft_use(draft, bitmask, err));
         GMV_TRY(gmv_kernel_bits_to_bools(draft->stream, &to_bools, err));
     }
     GMV_TRY(gmv_column_prepare(draft->operation, (gmv_cudf_type){.id = GMV_CUDF_BOOL8},
                                (int32_t)rows, 0, 0, data, NULL, creation, false, out_column, err));
-    gmv_draft_add(draft, &(*out_column)->node);
+    gmv__draft_add(draft, &(*out_column)->node);
     return GMV_OK;
 }
 
@@ -210,15 +210,15 @@ gmv_status gmv_mask_to_bools(gmv_operation *operation, gmv_view *bitmask, gmv_bi
     int64_t bits;
     gmv_draft draft;
     gmv_column *column = NULL;
-    GMV_TRY(gmv_bitmask_resolve_range(bitmask, range, &bits, err));
+    GMV_TRY(gmv__bitmask_resolve_range(bitmask, range, &bits, err));
     if (bits == GMV_BITMASK_NONE && range.begin < range.end)
         return gmv_fail(err, GMV_ERR_VALUE, "/bitmask",
                         "there is no mask, so only an empty range has booleans");
     GMV_TRY(gmv_operation_weigh(operation, (uint64_t)(range.end - range.begin), err));
-    GMV_TRY(gmv_draft_begin(&draft, operation, gmv_view_device_or_first(operation->engine, bitmask),
-                            err));
+    GMV_TRY(gmv__draft_begin(&draft, operation,
+                             gmv__view_device_or_first(operation->engine, bitmask), err));
     gmv_status status = bools_draft(&draft, bitmask, range, creation, &column, err);
-    GMV_TRY(gmv_draft_end(&draft, status, err));
+    GMV_TRY(gmv__draft_end(&draft, status, err));
     *out_column = column;
     return GMV_OK;
 }
@@ -247,10 +247,10 @@ gmv_status gmv_create_null_mask(gmv_operation *operation, int64_t device, int64_
     GMV_TRY(gmv_engine_device(operation->engine, device, &on, err));
     int64_t nbytes = state == GMV_MASK_UNALLOCATED ? 0 : gmv_bitmask_nbytes(size);
     GMV_TRY(gmv_operation_weigh(operation, (uint64_t)nbytes, err));
-    GMV_TRY(gmv_draft_begin(&draft, operation, on, err));
+    GMV_TRY(gmv__draft_begin(&draft, operation, on, err));
     gmv_status status =
         create_draft(&draft, nbytes, state == GMV_MASK_ALL_VALID, creation, &mask, err);
-    GMV_TRY(gmv_draft_end(&draft, status, err));
+    GMV_TRY(gmv__draft_end(&draft, status, err));
     *out_mask = mask;
     return GMV_OK;
 }
@@ -269,7 +269,7 @@ static gmv_status copy_draft(gmv_draft *draft, const gmv_view *source, gmv_bits 
         .output = (*out_mask)->ptr,
         .output_nbytes = (uint64_t)nbytes,
     };
-    GMV_TRY(gmv_draft_use(draft, source, err));
+    GMV_TRY(gmv__draft_use(draft, source, err));
     return gmv_kernel_copy_bits(draft->stream, &copy, err);
 }
 
@@ -277,15 +277,15 @@ static gmv_status copy_draft(gmv_draft *draft, const gmv_view *source, gmv_bits 
 static gmv_status copy_bits(gmv_operation *operation, gmv_view *source, gmv_bits bits, int64_t n,
                             const gmv_creation *creation, gmv_view **out_mask, gmv_error *err)
 {
-    gmv_device *device = gmv_view_device_or_first(operation->engine, source);
+    gmv_device *device = gmv__view_device_or_first(operation->engine, source);
     if (n == 0 || bits.address == 0)
         return mask_make_none(operation, device, creation, out_mask, err);
     gmv_draft draft;
     gmv_view *mask = NULL;
     GMV_TRY(gmv_operation_weigh(operation, (uint64_t)n / 4, err));
-    GMV_TRY(gmv_draft_begin(&draft, operation, device, err));
+    GMV_TRY(gmv__draft_begin(&draft, operation, device, err));
     gmv_status status = copy_draft(&draft, source, bits, n, creation, &mask, err);
-    GMV_TRY(gmv_draft_end(&draft, status, err));
+    GMV_TRY(gmv__draft_end(&draft, status, err));
     *out_mask = mask;
     return GMV_OK;
 }
@@ -294,7 +294,7 @@ gmv_status gmv_copy_bitmask(gmv_operation *operation, gmv_view *bitmask, gmv_bit
                             const gmv_creation *creation, gmv_view **out_mask, gmv_error *err)
 {
     int64_t available;
-    GMV_TRY(gmv_bitmask_resolve_range(bitmask, range, &available, err));
+    GMV_TRY(gmv__bitmask_resolve_range(bitmask, range, &available, err));
     gmv_bits bits = {0};
     if (available != GMV_BITMASK_NONE)
         bits = (gmv_bits){.address = bitmask->ptr, .offset = range.begin};
@@ -359,7 +359,7 @@ static gmv_status combine_draft(gmv_draft *draft, gmv_bits_operation kind,
     for (size_t i = 0; i < n_columns; i++) {
         if (!gmv_column_is_nullable(columns[i]))
             continue; /* all valid changes nothing in an AND; with an OR we would not be here */
-        GMV_TRY(gmv_draft_use(draft, columns[i]->null_mask, err));
+        GMV_TRY(gmv__draft_use(draft, columns[i]->null_mask, err));
         inputs[n_inputs++] = gmv_column_validity(columns[i]);
     }
     gmv_combine_bits combine = {
@@ -400,11 +400,11 @@ gmv_status gmv_combine_bitmasks(gmv_operation *operation, gmv_bits_operation kin
     gmv_bits *inputs = gmv_calloc(n_columns, sizeof *inputs);
     if (!inputs)
         return gmv_fail_no_memory(err);
-    gmv_status status = gmv_draft_begin(&draft, operation, plan.device, err);
+    gmv_status status = gmv__draft_begin(&draft, operation, plan.device, err);
     if (status == GMV_OK) {
         status = combine_draft(&draft, kind, columns, n_columns, plan.rows, inputs, creation,
                                &result, err);
-        status = gmv_draft_end(&draft, status, err);
+        status = gmv__draft_end(&draft, status, err);
     }
     gmv_free(inputs);
     if (status != GMV_OK)

@@ -117,8 +117,8 @@ gmv_node_attributes gmv_operation_attributes(const gmv_operation *operation,
 
 /* ---- drafts ---------------------------------------------------------------------------------- */
 
-gmv_status gmv_draft_begin(gmv_draft *draft, gmv_operation *operation, gmv_device *device,
-                           gmv_error *err)
+gmv_status gmv__draft_begin(gmv_draft *draft, gmv_operation *operation, gmv_device *device,
+                            gmv_error *err)
 {
     draft->operation = operation;
     draft->device = device;
@@ -129,13 +129,13 @@ gmv_status gmv_draft_begin(gmv_draft *draft, gmv_operation *operation, gmv_devic
     return gmv_operation_reserve(operation, GMV_DRAFT_NODES_MAX, err);
 }
 
-void gmv_draft_add(gmv_draft *draft, gmv_node *node)
+void gmv__draft_add(gmv_draft *draft, gmv_node *node)
 {
     draft->nodes[draft->n_nodes++] = node;
 }
 
-gmv_status gmv_draft_scratch(gmv_draft *draft, uint64_t nbytes, gmv_memory **out_memory,
-                             gmv_error *err)
+gmv_status gmv__draft_scratch(gmv_draft *draft, uint64_t nbytes, gmv_memory **out_memory,
+                              gmv_error *err)
 {
     gmv_memory *memory = NULL;
     GMV_TRY(gmv_engine_allocate(draft->operation->engine, draft->device, draft->stream,
@@ -161,7 +161,7 @@ static void draft_discard_nodes(gmv_draft *draft)
     }
 }
 
-gmv_status gmv_draft_end(gmv_draft *draft, gmv_status status, gmv_error *err)
+gmv_status gmv__draft_end(gmv_draft *draft, gmv_status status, gmv_error *err)
 {
     if (draft->stream && status == GMV_OK)
         status = gmv_stream_finish(draft->stream, err);

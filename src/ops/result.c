@@ -78,8 +78,8 @@ static gmv_status result_announce(gmv_draft *draft, const gmv_draft_result *resu
                     memory->capacity - memory->nbytes, err);
 }
 
-gmv_status gmv_draft_make(gmv_draft *draft, const gmv_draft_result *result,
-                          const gmv_creation *creation, gmv_view **out_view, gmv_error *err)
+gmv_status gmv__draft_make(gmv_draft *draft, const gmv_draft_result *result,
+                           const gmv_creation *creation, gmv_view **out_view, gmv_error *err)
 {
     gmv_extent extent;
     gmv_buffer *buffer = NULL;
@@ -87,7 +87,7 @@ gmv_status gmv_draft_make(gmv_draft *draft, const gmv_draft_result *result,
                                err));
     GMV_TRY(result_prepare_buffer(draft->operation, draft->device, (uint64_t)extent.nbytes,
                                   result->contents, result->readonly, creation, &buffer, err));
-    gmv_draft_add(draft, &buffer->node);
+    gmv__draft_add(draft, &buffer->node);
     GMV_TRY(result_announce(draft, result, buffer->memory, err));
 
     gmv_view_spec spec = result_spec(buffer, result->dtype, result->layout);
@@ -95,6 +95,6 @@ gmv_status gmv_draft_make(gmv_draft *draft, const gmv_draft_result *result,
     spec.mask = result->mask;
     spec.mask_kind = result->mask_kind;
     GMV_TRY(gmv_view_prepare(draft->operation, &spec, creation, result->inner, out_view, err));
-    gmv_draft_add(draft, &(*out_view)->node);
+    gmv__draft_add(draft, &(*out_view)->node);
     return GMV_OK;
 }

@@ -130,7 +130,7 @@ gmv_status gmv_view_require_contiguous(const gmv_view *view, const char *pointer
                     "the view is strided and this call takes C-contiguous ones; copy it first");
 }
 
-gmv_device *gmv_view_device_or_first(const gmv_engine *engine, const gmv_view *view)
+gmv_device *gmv__view_device_or_first(const gmv_engine *engine, const gmv_view *view)
 {
     return engine->devices[view && view->buffer ? view->buffer->device_index : 0];
 }

@@ -213,7 +213,7 @@ static gmv_status create_prepare(gmv_draft *draft, const create_part *part, gmv_
         .payload = payload,
     };
     GMV_TRY(gmv_view_prepare(draft->operation, &spec, creation, inner, out_view, err));
-    gmv_draft_add(draft, &(*out_view)->node);
+    gmv__draft_add(draft, &(*out_view)->node);
     return GMV_OK;
 }
 
@@ -250,10 +250,10 @@ gmv_status gmv_view_create(gmv_operation *operation, gmv_view_request *request,
                                 CREATE_MASK_POINTER, err));
         GMV_TRY(create_same_device(&part, &mask, err));
     }
-    GMV_TRY(gmv_draft_begin(&draft, operation, NULL, err));
+    GMV_TRY(gmv__draft_begin(&draft, operation, NULL, err));
     gmv_status status =
         create_draft(&draft, &part, &mask, kind, request->payload, creation, &view, err);
-    GMV_TRY(gmv_draft_end(&draft, status, err));
+    GMV_TRY(gmv__draft_end(&draft, status, err));
     request->payload = NULL;
     *out_view = view;
     return GMV_OK;

@@ -5,18 +5,18 @@
 
 #include "ops/draft_priv.h"
 
-gmv_status gmv_draft_use(gmv_draft *draft, const gmv_view *view, gmv_error *err)
+gmv_status gmv__draft_use(gmv_draft *draft, const gmv_view *view, gmv_error *err)
 {
     return gmv_stream_use(draft->stream, view->buffer ? view->buffer->memory : NULL, err);
 }
 
-gmv_status gmv_draft_gather(gmv_draft *draft, const gmv_view *view, int64_t first, int64_t count,
-                            uint64_t output, gmv_error *err)
+gmv_status gmv__draft_gather(gmv_draft *draft, const gmv_view *view, int64_t first, int64_t count,
+                             uint64_t output, gmv_error *err)
 {
     int64_t itemsize = gmv_dtype_describe(view->dtype)->itemsize;
     if (count == 0)
         return GMV_OK;
-    GMV_TRY(gmv_draft_use(draft, view, err));
+    GMV_TRY(gmv__draft_use(draft, view, err));
     if (view->contiguous)
         return gmv_copy_within(draft->stream, output, view->ptr + (uint64_t)(first * itemsize),
                                (uint64_t)(count * itemsize), err);
@@ -39,11 +39,11 @@ static gmv_status view_gather_bytes(gmv_operation *operation, gmv_view *view, gm
                                     gmv_error *err)
 {
     gmv_draft draft;
-    GMV_TRY(gmv_draft_begin(&draft, operation, scratch->memory->device, err));
+    GMV_TRY(gmv__draft_begin(&draft, operation, scratch->memory->device, err));
     gmv_status status = gmv_stream_use(draft.stream, scratch->memory, err);
     if (status == GMV_OK)
-        status = gmv_draft_gather(&draft, view, 0, view->size, scratch->memory->address, err);
-    return gmv_draft_end(&draft, status, err);
+        status = gmv__draft_gather(&draft, view, 0, view->size, scratch->memory->address, err);
+    return gmv__draft_end(&draft, status, err);
 }
 
 gmv_status gmv_view_bytes(gmv_operation *operation, gmv_view *view, gmv_bytes *out_bytes,
@@ -51,10 +51,10 @@ gmv_status gmv_view_bytes(gmv_operation *operation, gmv_view *view, gmv_bytes *o
 {
     gmv_engine *engine = operation->engine;
     if (view->contiguous)
-        return gmv_bytes_of_region(operation, view->buffer, &view->node, view->ptr,
-                                   (uint64_t)view->nbytes, out_bytes, err);
+        return gmv__bytes_of_region(operation, view->buffer, &view->node, view->ptr,
+                                    (uint64_t)view->nbytes, out_bytes, err);
     GMV_TRY(gmv_operation_weigh(operation, (uint64_t)view->nbytes, err));
-    gmv_device *device = gmv_view_device_or_first(engine, view);
+    gmv_device *device = gmv__view_device_or_first(engine, view);
     gmv_scratch *scratch = NULL;
     GMV_TRY(gmv_engine_scratch(engine, device, gmv_operation_stream(operation, device),
                                (uint64_t)view->nbytes, &scratch, err));
@@ -86,11 +86,11 @@ static gmv_status elements_copy_out(gmv_draft *draft, const gmv_view *view, int6
     uint64_t nbytes = (uint64_t)(count * itemsize);
     uint64_t source = view->ptr + (uint64_t)(first * itemsize);
     if (view->contiguous) {
-        GMV_TRY(gmv_draft_use(draft, view, err));
+        GMV_TRY(gmv__draft_use(draft, view, err));
     } else {
         gmv_memory *gathered = NULL;
-        GMV_TRY(gmv_draft_scratch(draft, nbytes, &gathered, err));
-        GMV_TRY(gmv_draft_gather(draft, view, first, count, gathered->address, err));
+        GMV_TRY(gmv__draft_scratch(draft, nbytes, &gathered, err));
+        GMV_TRY(gmv__draft_gather(draft, view, first, count, gathered->address, err));
         source = gathered->address;
     }
     return gmv_copy_out(draft->stream, out_host, source, nbytes, err);
@@ -109,9 +109,10 @@ gmv_status gmv_view_read_elements(gmv_operation *operation, gmv_view *view, int6
     GMV_TRY(gmv_operation_weigh(operation, (uint64_t)(count * itemsize), err));
 
     gmv_draft draft;
-    GMV_TRY(
-        gmv_draft_begin(&draft, operation, gmv_view_device_or_first(operation->engine, view), err));
-    return gmv_draft_end(&draft, elements_copy_out(&draft, view, first, count, out_host, err), err);
+    GMV_TRY(gmv__draft_begin(&draft, operation, gmv__view_device_or_first(operation->engine, view),
+                             err));
+    return gmv__draft_end(&draft, elements_copy_out(&draft, view, first, count, out_host, err),
+                          err);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -132,8 +133,8 @@ static gmv_status copy_draft_one(gmv_draft *draft, const gmv_view *view, bool re
         .mask = mask,
         .mask_kind = view->mask_kind,
     };
-    GMV_TRY(gmv_draft_make(draft, &result, creation, out_copy, err));
-    return gmv_draft_gather(draft, view, 0, view->size, (*out_copy)->ptr, err);
+    GMV_TRY(gmv__draft_make(draft, &result, creation, out_copy, err));
+    return gmv__draft_gather(draft, view, 0, view->size, (*out_copy)->ptr, err);
 }
 
 /* A mask is copied, too: without it the copy would say something else than the view. */
@@ -157,10 +158,10 @@ gmv_status gmv_view_copy(gmv_operation *operation, gmv_view *view, bool readonly
 
     gmv_draft draft;
     gmv_view *copy = NULL;
-    GMV_TRY(
-        gmv_draft_begin(&draft, operation, gmv_view_device_or_first(operation->engine, view), err));
+    GMV_TRY(gmv__draft_begin(&draft, operation, gmv__view_device_or_first(operation->engine, view),
+                             err));
     gmv_status status = copy_draft(&draft, view, readonly, creation, &copy, err);
-    GMV_TRY(gmv_draft_end(&draft, status, err));
+    GMV_TRY(gmv__draft_end(&draft, status, err));
     *out_view = copy;
     return GMV_OK;
 }
