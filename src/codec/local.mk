@@ -3,9 +3,13 @@ libgmvd_codec_la_SOURCES = \
 	src/codec/base64.c \
 	src/codec/base64.h \
 	src/codec/cai_json.c \
+	src/codec/cursor.c \
+	src/codec/cursor.h \
 	src/codec/decode.c \
 	src/codec/decode.h \
 	src/codec/decode_priv.h \
+	src/codec/encode.c \
+	src/codec/encode.h \
 	src/codec/json.c \
 	src/codec/json.h \
 	src/codec/json_float.c \
@@ -18,6 +22,8 @@ libgmvd_codec_la_SOURCES = \
 	src/codec/range.c \
 	src/codec/range.h \
 	src/codec/utf8.c \
-	src/codec/utf8.h
+	src/codec/utf8.h \
+	src/codec/values.c \
+	src/codec/values.h
 libgmvd_codec_la_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 libgmvd_codec_la_LIBADD = $(JANSSON_LIBS)
