@@ -1,1 +1,2 @@
-# Example programs.
+# Programs that a reader can run against a daemon; tests/integration/test_examples.py runs them too.
+EXTRA_DIST += examples/tour.sh examples/penguins.py examples/data/penguins.csv examples/data/README.md

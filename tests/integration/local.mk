@@ -1,3 +1,20 @@
-# Tests of integration.
-EXTRA_DIST += tests/integration/openapi_check.py tests/integration/test_openapi_document.py \
-	tests/integration/test_generated_client.py
+# Tests over real HTTP (pytest); scripts/check runs them against every flavour of the build.
+EXTRA_DIST += \
+	tests/requirements.txt \
+	tests/integration/conftest.py \
+	tests/integration/openapi_check.py \
+	tests/integration/test_buffers.py \
+	tests/integration/test_examples.py \
+	tests/integration/test_generated_client.py \
+	tests/integration/test_http.py \
+	tests/integration/test_kernels.py \
+	tests/integration/test_lifetime.py \
+	tests/integration/test_main_job.py \
+	tests/integration/test_openapi_document.py \
+	tests/integration/test_options.py \
+	tests/integration/test_tables.py \
+	tests/integration/test_views.py
+
+.PHONY: check-integration
+check-integration: gmvd
+	GMV_SRCDIR='$(abs_top_srcdir)' GMV_BUILDDIR='$(abs_top_builddir)' $(PYTHON) -m pytest -q -p no:cacheprovider $(abs_top_srcdir)/tests/integration
