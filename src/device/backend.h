@@ -35,6 +35,9 @@ typedef void (*gmv_backend_memory_free)(gmv_memory *memory);
 typedef void *(*gmv_backend_memory_host_pointer)(const gmv_memory *memory);
 typedef bool (*gmv_backend_memory_is_lost)(const gmv_memory *memory);
 
+/* Called for imported memory only, at most once for each; never blocks. */
+typedef bool (*gmv_backend_memory_retire)(gmv_memory *memory);
+
 /* Called for exportable memory of at least one byte only; repeated calls give the same answer. */
 typedef gmv_status (*gmv_backend_memory_export)(gmv_memory *memory, gmv_share *out_share,
                                                 gmv_error *err);
@@ -85,6 +88,7 @@ typedef struct gmv_backend_ops {
     gmv_backend_memory_free memory_free;
     gmv_backend_memory_host_pointer memory_host_pointer;
     gmv_backend_memory_is_lost memory_is_lost;
+    gmv_backend_memory_retire memory_retire;
     gmv_backend_memory_export memory_export;
     gmv_backend_memory_import_shm memory_import_shm;
 

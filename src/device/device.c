@@ -157,6 +157,11 @@ bool gmv_memory_is_lost(const gmv_memory *memory)
     return memory->device->ops->memory_is_lost(memory);
 }
 
+bool gmv_memory_retire(gmv_memory *memory)
+{
+    return memory->kind != GMV_MEMORY_IMPORTED || memory->device->ops->memory_retire(memory);
+}
+
 gmv_status gmv_memory_export(gmv_memory *memory, gmv_share *out_share, gmv_error *err)
 {
     static const char *const why[] = {

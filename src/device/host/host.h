@@ -110,6 +110,7 @@ typedef struct host_import {
     dev_t file_device;
     ino_t file_inode;
     uint64_t count;
+    _Atomic uint64_t users; /* memories among them that have not been retired */
     host_import_state state;
     bool writable;
 } host_import;
@@ -150,6 +151,7 @@ typedef struct host_memory {
     struct host_memory *previous_export;
     /* Imported memory only: */
     host_import *import; /* NULL for 0 bytes */
+    bool retired;
 } host_memory;
 
 /* The bases come first; going through an integer drops const where the base was only looked at. */
@@ -212,6 +214,7 @@ bool host_exports_find(host_device *device, dev_t file_device, ino_t file_inode,
 
 gmv_status host_memory_import_shm(gmv_device *device, const char *name, int64_t nbytes,
                                   bool writable, gmv_memory **out_memory, gmv_error *err);
+bool host_import_retire(gmv_memory *memory);
 void host_import_free(host_device *device, host_memory *memory);
 
 /* ---- kernels (host_kernels.c) -----------------------------------------------------------------

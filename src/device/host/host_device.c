@@ -193,6 +193,7 @@ static const gmv_backend_ops host_ops = {
     .memory_free = host_memory_free,
     .memory_host_pointer = host_memory_host_pointer,
     .memory_is_lost = host_memory_is_lost,
+    .memory_retire = host_import_retire,
     .memory_export = host_memory_export,
     .memory_import_shm = host_memory_import_shm,
     .stream_create = host_stream_create,

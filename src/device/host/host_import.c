@@ -262,8 +262,10 @@ static gmv_status import_segment(host_device *device, const host_segment *segmen
     memory->base.readonly = !writable || !segment->writable;
     memory->base.nbytes = nbytes;
     memory->base.capacity = nbytes;
-    if (nbytes > 0)
+    if (nbytes > 0) {
+        atomic_fetch_add(&memory->import->users, 1);
         memory->base.address = (uint64_t)(uintptr_t)memory->import->mapping.address;
+    }
     return GMV_OK;
 }
 
@@ -290,8 +292,18 @@ gmv_status host_memory_import_shm(gmv_device *base, const char *name, int64_t nb
     return GMV_OK;
 }
 
+bool host_import_retire(gmv_memory *base)
+{
+    host_memory *memory = host_memory_of(base);
+    if (memory->retired || !memory->import)
+        return false;
+    memory->retired = true;
+    return atomic_fetch_sub(&memory->import->users, 1) == 1;
+}
+
 void host_import_free(host_device *device, host_memory *memory)
 {
+    host_import_retire(&memory->base);
     if (memory->import)
         import_release(device, memory->import);
 }
