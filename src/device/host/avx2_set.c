@@ -159,17 +159,50 @@ static inline AVX2 __m256i avx2_word4(const uint8_t *bits, unsigned shift)
 #    define OR4(value, output)  _mm256_or_si256((value), avx2_load(output))
 #    define OR1(value, output)  ((value) | client_load64(output))
 
-DEFINE_MOVE_WORDS(avx2_shift_words, TAKE, TAKE)
 DEFINE_MOVE_WORDS(avx2_and_words, AND4, AND1)
 DEFINE_MOVE_WORDS(avx2_or_words, OR4, OR1)
 
-static AVX2 void avx2_copy_words(const uint8_t *bits, unsigned shift, size_t n_words,
-                                 uint8_t *output)
+/* Ones in each 64-bit lane: a table of 16 counts, looked up with either half of each byte. */
+static inline AVX2 __m256i avx2_count_lanes(__m256i words)
 {
-    if (shift == 0)
-        client_copy(output, bits, 8 * n_words);
-    else
-        avx2_shift_words(bits, shift, n_words, output);
+    const __m256i counts = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1,
+                                            2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+    const __m256i half = _mm256_set1_epi8(0x0f);
+    __m256i low = _mm256_shuffle_epi8(counts, _mm256_and_si256(words, half));
+    __m256i high = _mm256_shuffle_epi8(counts, _mm256_and_si256(_mm256_srli_epi16(words, 4), half));
+    return _mm256_sad_epu8(_mm256_add_epi8(low, high), _mm256_setzero_si256());
+}
+
+static inline AVX2 int64_t avx2_sum_lanes(__m256i sums)
+{
+    return _mm256_extract_epi64(sums, 0) + _mm256_extract_epi64(sums, 1) +
+           _mm256_extract_epi64(sums, 2) + _mm256_extract_epi64(sums, 3);
+}
+
+/* Counting is done in passing. Stores past the cache spare reading the output's lines first. */
+static AVX2 int64_t avx2_copy_words(const uint8_t *bits, unsigned shift, size_t n_words,
+                                    uint8_t *output, unsigned copy)
+{
+    __m256i sums = _mm256_setzero_si256();
+    size_t i = 0;
+    for (; i + 5 <= n_words; i += 4) {
+        avx2_prefetch(bits + 8 * i);
+        __m256i words = avx2_word4(bits + 8 * i, shift);
+        if (copy & HOST_COPY_PAST_CACHE)
+            _mm256_stream_si256((__m256i *)(void *)(output + 8 * i), words);
+        else
+            avx2_store(output + 8 * i, words);
+        sums = _mm256_add_epi64(sums, avx2_count_lanes(words));
+    }
+    int64_t count = avx2_sum_lanes(sums);
+    for (; i < n_words; i++) {
+        uint64_t word = host_word(bits + 8 * i, shift);
+        client_store64(output + 8 * i, word);
+        count += __builtin_popcountll(word);
+    }
+    if (copy & HOST_COPY_PAST_CACHE)
+        _mm_sfence();
+    return count;
 }
 
 static AVX2 int64_t avx2_count_words(const uint8_t *bits, size_t n_words)

@@ -27,11 +27,11 @@ typedef struct bit_cursor {
     unsigned shift;
 } bit_cursor;
 
-static bit_cursor cursor_at(uint64_t address, int64_t offset)
+static bit_cursor cursor_of(gmv_bits bits)
 {
-    if (address == 0)
+    if (bits.address == 0)
         return (bit_cursor){NULL, 0};
-    return (bit_cursor){pointer_of(address) + offset / 8, (unsigned)(offset % 8)};
+    return (bit_cursor){pointer_of(bits.address) + bits.offset / 8, (unsigned)(bits.offset % 8)};
 }
 
 static const uint8_t *cursor_word(bit_cursor cursor, size_t index)
@@ -109,7 +109,7 @@ gmv_status host_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv_error
     const host_kernel_set *kernels = stream_kernels(stream);
     const uint8_t *input = pointer_of(args->input);
     uint8_t *output = pointer_of(args->output);
-    bit_cursor validity = cursor_at(args->validity.address, args->validity.offset);
+    bit_cursor validity = cursor_of(args->validity);
     size_t n_words = (size_t)(args->n / 64);
     unsigned rest = (unsigned)(args->n % 64);
     int64_t count = 0;
@@ -130,7 +130,7 @@ gmv_status host_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv_error
 
 gmv_status host_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args, gmv_error *err)
 {
-    bit_cursor bits = cursor_at(args->bits.address, args->bits.offset);
+    bit_cursor bits = cursor_of(args->bits);
     uint8_t *output = pointer_of(args->output);
     size_t n_words = (size_t)(args->n / 64);
     unsigned rest = (unsigned)(args->n % 64);
@@ -153,18 +153,42 @@ gmv_status host_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args,
 /* ---- bits to bits -----------------------------------------------------------------------------
  */
 
-#define BLOCK_WORDS 2048 /* 16 KiB: an output block that stays in the first cache */
+#define BLOCK_WORDS       2048                /* 16 KiB: stays in the first cache */
+#define PAST_CACHE_NBYTES ((uint64_t)1 << 20) /* outputs from here on leave the caches alone */
 
-typedef void (*move_words)(const uint8_t *bits, unsigned shift, size_t n_words, uint8_t *output);
+typedef struct bit_block {
+    _Alignas(HOST_ALIGNMENT) uint8_t bytes[8 * BLOCK_WORDS];
+} bit_block;
 
-/* One input's share of a block; all ones are the neutral or the absorbing input. */
-static void combine_block(const host_kernel_set *kernels, move_words move, bool is_or,
-                          bit_cursor bits, size_t first_word, size_t n_words, uint8_t *output)
+/* The first input's words; all ones where it has no address. */
+static void block_begin(bit_block *block, const host_kernel_set *kernels, bit_cursor bits,
+                        size_t first_word, size_t n_words)
 {
     if (bits.first)
-        move(cursor_word(bits, first_word), bits.shift, n_words, output);
-    else if (is_or || move == kernels->copy_words)
-        client_fill(output, 0xff, 8 * n_words);
+        (void)kernels->copy_words(cursor_word(bits, first_word), bits.shift, n_words, block->bytes,
+                                  0);
+    else
+        memset(block->bytes, 0xff, 8 * n_words);
+}
+
+/* A further input's words; all ones change nothing in an AND, everything in an OR. */
+static void block_add(bit_block *block, const host_kernel_set *kernels,
+                      gmv_bits_operation operation, bit_cursor bits, size_t first_word,
+                      size_t n_words)
+{
+    const uint8_t *words = cursor_word(bits, first_word);
+    if (words && operation == GMV_BITS_AND)
+        kernels->and_words(words, bits.shift, n_words, block->bytes);
+    else if (words)
+        kernels->or_words(words, bits.shift, n_words, block->bytes);
+    else if (operation == GMV_BITS_OR)
+        memset(block->bytes, 0xff, 8 * n_words);
+}
+
+static unsigned copy_flags(uint64_t output_nbytes, const int64_t *out_count)
+{
+    return (output_nbytes >= PAST_CACHE_NBYTES ? HOST_COPY_PAST_CACHE : 0) |
+           (out_count ? HOST_COPY_COUNT : 0);
 }
 
 static uint64_t combine_tail(const gmv_combine_bits *args, size_t first_word, unsigned rest)
@@ -172,34 +196,43 @@ static uint64_t combine_tail(const gmv_combine_bits *args, size_t first_word, un
     bool is_or = args->operation == GMV_BITS_OR;
     uint64_t word = is_or ? 0 : low_ones(rest);
     for (size_t i = 0; i < args->n_inputs; i++) {
-        bit_cursor bits = cursor_at(args->inputs[i].address, args->inputs[i].offset);
+        bit_cursor bits = cursor_of(args->inputs[i]);
         uint64_t more = load_bits(cursor_word(bits, first_word), bits.shift, rest);
         word = is_or ? word | more : word & more;
     }
     return word;
 }
 
+/* Whole words: combined a block at a time beside the output, which is written once and not read. */
+static int64_t combine_words(const host_kernel_set *kernels, const gmv_combine_bits *args,
+                             size_t n_words, uint8_t *output)
+{
+    unsigned copy = copy_flags(args->output_nbytes, args->out_set_count);
+    bit_cursor first = cursor_of(args->inputs[0]);
+    if (args->n_inputs == 1 && first.first)
+        return kernels->copy_words(first.first, first.shift, n_words, output, copy);
+
+    bit_block block;
+    int64_t count = 0;
+    for (size_t done = 0; done < n_words;) {
+        size_t n = GMV_MIN(n_words - done, (size_t)BLOCK_WORDS);
+        block_begin(&block, kernels, first, done, n);
+        for (size_t i = 1; i < args->n_inputs; i++)
+            block_add(&block, kernels, args->operation, cursor_of(args->inputs[i]), done, n);
+        count += kernels->copy_words(block.bytes, 0, n, output + 8 * done, copy);
+        done += n;
+    }
+    return count;
+}
+
 gmv_status host_combine_bits(gmv_stream *stream, const gmv_combine_bits *args, gmv_error *err)
 {
-    const host_kernel_set *kernels = stream_kernels(stream);
     uint8_t *output = pointer_of(args->output);
-    bool is_or = args->operation == GMV_BITS_OR;
     size_t n_words = (size_t)(args->n / 64);
     unsigned rest = (unsigned)(args->n % 64);
     int64_t count = 0;
-
-    for (size_t done = 0; done < n_words;) {
-        size_t block = GMV_MIN(n_words - done, (size_t)BLOCK_WORDS);
-        move_words move = kernels->copy_words;
-        for (size_t i = 0; i < args->n_inputs; i++) {
-            bit_cursor bits = cursor_at(args->inputs[i].address, args->inputs[i].offset);
-            combine_block(kernels, move, is_or, bits, done, block, output + 8 * done);
-            move = is_or ? kernels->or_words : kernels->and_words;
-        }
-        if (args->out_set_count)
-            count += kernels->count_words(output + 8 * done, block);
-        done += block;
-    }
+    if (n_words)
+        count = combine_words(stream_kernels(stream), args, n_words, output);
     uint64_t word = rest ? combine_tail(args, n_words, rest) : 0;
     finish_output(output, args->output_nbytes, args->n, word);
     if (args->out_set_count)

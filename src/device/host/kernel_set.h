@@ -20,6 +20,9 @@
 typedef int64_t (*host_valid_words)(const uint8_t *input, const uint8_t *validity, unsigned shift,
                                     size_t n_words, uint8_t *output);
 
+#define HOST_COPY_COUNT      1u
+#define HOST_COPY_PAST_CACHE 2u
+
 typedef struct host_kernel_set {
     const char *name;
     host_valid_words valid_words[3]; /* by gmv_predicate */
@@ -27,8 +30,14 @@ typedef struct host_kernel_set {
     /* A byte of 0 or 1 for each bit. */
     void (*expand_words)(const uint8_t *bits, unsigned shift, size_t n_words, uint8_t *output);
 
-    /* Moves words to bit 0; and-s or or-s them to what the output holds. */
-    void (*copy_words)(const uint8_t *bits, unsigned shift, size_t n_words, uint8_t *output);
+    /*
+     * Moves words to bit 0. Returns the number of ones if `copy` has HOST_COPY_COUNT, else
+     * anything; with HOST_COPY_PAST_CACHE the output is not read again soon, and is aligned to 64.
+     */
+    int64_t (*copy_words)(const uint8_t *bits, unsigned shift, size_t n_words, uint8_t *output,
+                          unsigned copy);
+
+    /* and-s or or-s words to what the output holds. */
     void (*and_words)(const uint8_t *bits, unsigned shift, size_t n_words, uint8_t *output);
     void (*or_words)(const uint8_t *bits, unsigned shift, size_t n_words, uint8_t *output);
 

@@ -110,17 +110,6 @@ GMV_CLIENT_MEMORY static void portable_expand_words(const uint8_t *bits, unsigne
     }
 }
 
-GMV_CLIENT_MEMORY static void portable_copy_words(const uint8_t *bits, unsigned shift,
-                                                  size_t n_words, uint8_t *output)
-{
-    if (shift == 0) {
-        client_copy(output, bits, 8 * n_words);
-        return;
-    }
-    for (size_t i = 0; i < n_words; i++)
-        client_store64(output + 8 * i, host_word(bits + 8 * i, shift));
-}
-
 GMV_CLIENT_MEMORY static void portable_and_words(const uint8_t *bits, unsigned shift,
                                                  size_t n_words, uint8_t *output)
 {
@@ -155,6 +144,17 @@ GMV_CLIENT_MEMORY static int64_t portable_count_words(const uint8_t *bits, size_
         count += (int64_t)(sums * UINT64_C(0x0001000100010001) >> 48);
     }
     return count;
+}
+
+GMV_CLIENT_MEMORY static int64_t portable_copy_words(const uint8_t *bits, unsigned shift,
+                                                     size_t n_words, uint8_t *output, unsigned copy)
+{
+    if (shift == 0)
+        client_copy(output, bits, 8 * n_words);
+    else
+        for (size_t i = 0; i < n_words; i++)
+            client_store64(output + 8 * i, host_word(bits + 8 * i, shift));
+    return copy & HOST_COPY_COUNT ? portable_count_words(output, n_words) : 0;
 }
 
 GMV_CLIENT_MEMORY static size_t portable_find_word(const uint8_t *bits, size_t n_words)
