@@ -3,3 +3,10 @@
 EXTRA_PROGRAMS += bench/bench_kernels
 bench_bench_kernels_SOURCES = bench/bench_kernels.c
 bench_bench_kernels_LDADD = libgmv-device.la libgmv-base.la
+
+EXTRA_PROGRAMS += bench/bare_mhd bench/paced
+bench_bare_mhd_SOURCES = bench/bare_mhd.c
+bench_bare_mhd_CFLAGS = $(AM_CFLAGS) $(MICROHTTPD_CFLAGS)
+bench_bare_mhd_LDADD = $(MICROHTTPD_LIBS)
+bench_paced_SOURCES = bench/paced.c
+EXTRA_DIST += bench/http.py
