@@ -18,6 +18,7 @@ struct gmv_service {
     uint32_t n_workers;
     uint32_t connection_limit;
     int64_t idle_timeout_seconds;
+    uint32_t max_uploads;       /* octet-stream bodies at once */
     atomic_bool draining;
 };
 

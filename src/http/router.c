@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every template is cut into segments once. A match is ranked by which of its segments are fixed,
+ * the leftmost counting most; equal ranks of one path mean the same template under another method.
+ */
+#include "config.h"
+
+#include "http/router.h"
+
+#include <string.h>
+
+#define ROUTER_SEGMENTS_MAX 6
+#define ROUTER_SEGMENT_MAX  64
+
+typedef struct router_segment {
+    const char *text;
+    size_t length;
+    bool is_id;
+} router_segment;
+
+typedef struct router_template {
+    size_t n_segments;
+    unsigned rank; /* bit (ROUTER_SEGMENTS_MAX - 1 - i) is set when segment i is fixed */
+    router_segment segments[ROUTER_SEGMENTS_MAX];
+} router_template;
+
+struct gmv_router {
+    const gmv_route *routes;
+    size_t n_routes;
+    router_template templates[];
+};
+
+typedef struct router_path {
+    size_t n_segments;
+    size_t lengths[ROUTER_SEGMENTS_MAX];
+    char segments[ROUTER_SEGMENTS_MAX][ROUTER_SEGMENT_MAX];
+} router_path;
+
+static const char *const router_method_names[GMV_METHOD_COUNT] = {
+    [GMV_METHOD_GET] = "GET, HEAD",
+    [GMV_METHOD_POST] = "POST",
+    [GMV_METHOD_PUT] = "PUT",
+    [GMV_METHOD_DELETE] = "DELETE",
+};
+
+static bool router_compile(const char *path, router_template *out_template)
+{
+    *out_template = (router_template){0};
+    while (*path == '/') {
+        size_t length = strcspn(++path, "/");
+        size_t i = out_template->n_segments;
+        if (i == ROUTER_SEGMENTS_MAX || length == 0)
+            return false;
+        bool is_id = length == 4 && memcmp(path, "{id}", 4) == 0;
+        out_template->segments[i] = (router_segment){path, length, is_id};
+        if (!is_id)
+            out_template->rank |= 1u << (ROUTER_SEGMENTS_MAX - 1 - i);
+        out_template->n_segments++;
+        path += length;
+    }
+    return *path == '\0' && out_template->n_segments > 0;
+}
+
+static bool router_split(const char *path, size_t length, router_path *out_path)
+{
+    const char *end = path + length;
+    out_path->n_segments = 0;
+    while (path < end && *path == '/') {
+        path++;
+        const char *slash = memchr(path, '/', (size_t) (end - path));
+        const char *stop = slash ? slash : end;
+        size_t i = out_path->n_segments;
+        if (i == ROUTER_SEGMENTS_MAX || stop == path)
+            return false;
+        if (!gmv_segment_decode(path, (size_t) (stop - path), out_path->segments[i],
+                                ROUTER_SEGMENT_MAX))
+            return false;
+        out_path->lengths[i] = strlen(out_path->segments[i]);
+        out_path->n_segments++;
+        path = stop;
+    }
+    return path == end && out_path->n_segments > 0;
+}
+
+static bool router_fits(const router_template *template, const router_path *path)
+{
+    if (template->n_segments != path->n_segments)
+        return false;
+    for (size_t i = 0; i < template->n_segments; i++) {
+        const router_segment *segment = &template->segments[i];
+        if (segment->is_id)
+            continue;
+        if (segment->length != path->lengths[i] ||
+            memcmp(segment->text, path->segments[i], segment->length) != 0)
+            return false;
+    }
+    return true;
+}
+
+static void router_take_id(const router_template *template, const router_path *path,
+                           gmv_route_match *match)
+{
+    match->has_id = false;
+    for (size_t i = 0; i < template->n_segments; i++)
+        if (template->segments[i].is_id)
+            match->has_id = gmv_id_parse(path->segments[i], path->lengths[i], &match->id);
+}
+
+static void router_write_allow(unsigned methods, char out_allow[GMV_ALLOW_MAX])
+{
+    char *end = out_allow;
+    for (int method = 0; method < GMV_METHOD_COUNT; method++) {
+        if (!(methods & 1u << method))
+            continue;
+        if (end != out_allow)
+            end = stpcpy(end, ", ");
+        end = stpcpy(end, router_method_names[method]);
+    }
+    *end = '\0';
+}
+
+gmv_status gmv_router_create(const gmv_route *routes, size_t n_routes, gmv_router **out_router,
+                             gmv_error *err)
+{
+    gmv_router *router = gmv_malloc(sizeof *router + n_routes * sizeof router->templates[0]);
+    if (!router)
+        return gmv_fail_no_memory(err);
+    router->routes = routes;
+    router->n_routes = n_routes;
+    for (size_t i = 0; i < n_routes; i++) {
+        if (!router_compile(routes[i].path, &router->templates[i])) {
+            gmv_free(router);
+            return gmv_fail(err, GMV_ERR_INTERNAL, NULL, "the path of route %s is malformed",
+                            routes[i].operation_id);
+        }
+    }
+    *out_router = router;
+    return GMV_OK;
+}
+
+void gmv_router_destroy(gmv_router *router)
+{
+    gmv_free(router);
+}
+
+gmv_routing gmv_router_match(const gmv_router *router, gmv_method method, const char *path,
+                             size_t length, gmv_route_match *out_match)
+{
+    router_path split;
+    if (!router_split(path, length, &split))
+        return GMV_ROUTING_NO_PATH;
+    bool fits = false;
+    unsigned rank = 0, methods = 0;
+    out_match->route = NULL;
+    for (size_t i = 0; i < router->n_routes; i++) {
+        const router_template *template = &router->templates[i];
+        if ((fits && template->rank < rank) || !router_fits(template, &split))
+            continue;
+        if (!fits || template->rank > rank) {
+            fits = true;
+            rank = template->rank;
+            methods = 0;
+            out_match->route = NULL;
+        }
+        methods |= 1u << router->routes[i].method;
+        if (router->routes[i].method == method) {
+            out_match->route = &router->routes[i];
+            out_match->index = i;
+            router_take_id(template, &split, out_match);
+        }
+    }
+    if (!fits)
+        return GMV_ROUTING_NO_PATH;
+    if (out_match->route)
+        return GMV_ROUTING_FOUND;
+    router_write_allow(methods, out_match->allow);
+    return GMV_ROUTING_NO_METHOD;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files that speak to libmicrohttpd share: server.c (threads, sockets, start and stop),
+ * exchange.c (the life of one request) and respond.c (its answer).
+ *
+ * Who may touch an exchange. Its connection's HTTP thread, unless a job is under way; then the
+ * worker has `request`, `reply`, `task_failed` and the stream members, and the HTTP thread none of
+ * them. Giving a connection up (drain) leaves those members to the worker for good. All decisions
+ * on who resumes a connection are taken under jobs_lock, in one place each.
+ */
+#ifndef GMV_HTTP_SERVER_PRIV_H
+#define GMV_HTTP_SERVER_PRIV_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+
+#include "http/head.h"
+#include "http/metrics.h"
+#include "http/router.h"
+#include "http/server.h"
+#include "http/service.h"
+#include "http/workers.h"
+
+#define GMV_HTTP_THREADS_MAX    32
+#define GMV_REQUEST_ID_MAX      129
+#define GMV_INLINE_JSON_NBYTES  ((size_t) 64 << 10) /* longer bodies are parsed by a worker */
+#define GMV_DROP_NBYTES         ((uint64_t) 8 << 20) /* of a refused body, before the answer */
+#define GMV_STAGING_NBYTES      ((size_t) 1 << 20)
+#define GMV_SOCKET_SEND_NBYTES  (64 << 10) /* the kernel doubles it */
+#define GMV_CONNECTION_NBYTES   ((size_t) 32 << 10)
+#define GMV_SURPLUS_CONNECTIONS 64 /* beyond the limit: they hear 503 instead of nothing */
+
+typedef struct gmv_exchange gmv_exchange;
+
+struct gmv_server {
+    gmv_service *service;
+    gmv_server_options options;
+    gmv_router *router;
+    gmv_workers *workers;
+    bool checks_host;           /* bound to the loopback */
+    char url[80];
+    uint16_t port;
+    char request_id_prefix[17]; /* of this process, random */
+    atomic_uint_fast64_t request_id_next;
+
+    int listen_fd;
+    int stop_fd; /* an eventfd that ends the acceptor */
+    pthread_t acceptor;
+    bool has_acceptor;
+    /* One daemon for each HTTP thread, fed by the acceptor: stopping then needs no quiescing. */
+    struct MHD_Daemon *daemons[GMV_HTTP_THREADS_MAX];
+    size_t n_daemons;
+
+    atomic_uint n_connections;
+    atomic_uint n_uploads;
+    atomic_uint_fast64_t n_started, n_completed; /* requests */
+
+    pthread_mutex_t jobs_lock;
+    gmv_exchange *jobs; /* guarded by jobs_lock: exchanges whose connection is suspended */
+    bool is_stopping;   /* guarded by jobs_lock: nothing is suspended any more */
+};
+
+/* A reply and what only the server adds to it. */
+typedef struct gmv_answer {
+    gmv_reply reply;
+    const char *allow;     /* 405 */
+    bool is_retryable;     /* Retry-After */
+    bool closes;           /* the connection, behind it */
+    char content_range[80];
+} gmv_answer;
+
+typedef enum gmv_task {
+    GMV_TASK_NONE,
+    GMV_TASK_HANDLE, /* the whole request */
+    GMV_TASK_BEGIN,  /* of a stream */
+    GMV_TASK_APPEND,
+    GMV_TASK_FINISH
+} gmv_task;
+
+struct gmv_exchange {
+    gmv_job job;
+    gmv_exchange *previous, *next; /* in server->jobs */
+    gmv_server *server;
+    struct MHD_Connection *connection;
+    atomic_uint references;        /* the connection's, and a job's */
+    atomic_bool is_abandoned;      /* set under jobs_lock */
+
+    /* the HTTP thread's */
+    bool is_examined, is_head_done, is_suspended;
+    bool is_surplus;               /* beyond the limit of connections */
+    bool is_refused;               /* `refusal` is the answer */
+    bool is_answered;
+    bool is_given_up;              /* seen is_abandoned: the worker's members are not ours any more */
+    bool is_type_wrong;            /* refused with the first byte of the body */
+    bool is_head_request;
+    gmv_method_label method_label;
+    size_t route_index;
+    gmv_route_match match;
+    gmv_head head;
+    uint64_t body_seen, body_dropped;
+    int64_t started_at_ns, drop_until_ns;
+    gmv_answer refusal;
+    int http_status;
+    char request_id[GMV_REQUEST_ID_MAX];
+
+    /* the worker's while a job is under way */
+    gmv_task task;
+    bool has_run;                  /* `reply` is the answer */
+    bool task_failed;
+    gmv_lane lane;                 /* the lane that `task` holds a place in */
+    gmv_request request;
+    gmv_answer reply;
+    char *body;                    /* JSON, owned */
+    size_t body_capacity;
+    bool has_stream;               /* a place in the bulk lane, one of the uploads, and staging */
+    unsigned char *staging;        /* owned */
+    size_t staging_capacity, staging_nbytes;
+
+    char target[];                 /* raw, as it came */
+};
+
+/* ---- exchange.c ---------------------------------------------------------------------------------- */
+
+void *gmv__exchange_on_target(void *server, const char *target, struct MHD_Connection *connection);
+enum MHD_Result gmv__exchange_on_call(void *server, struct MHD_Connection *connection,
+                                      const char *url, const char *method, const char *version,
+                                      const char *upload, size_t *upload_nbytes, void **context);
+void gmv__exchange_on_completed(void *server, struct MHD_Connection *connection, void **context,
+                                enum MHD_RequestTerminationCode code);
+
+/* Gives up every suspended request; none is suspended afterwards. */
+void gmv__exchange_abandon_all(gmv_server *server);
+
+/* ---- respond.c ----------------------------------------------------------------------------------- */
+
+/* Turns an error into an answer; what the answer held before is let go. */
+void gmv__answer_error(gmv_answer *answer, const gmv_error *err, const char *request_id);
+void gmv__answer_fini(gmv_answer *answer);
+
+/* Queues the answer and empties it. */
+enum MHD_Result gmv__respond(gmv_exchange *exchange, gmv_answer *answer);
+
+/*
+ * Writes a refusal straight to the socket of a connection that libmicrohttpd is about to close: in
+ * the middle of a body it takes no answer. Never waits; what does not fit is lost.
+ */
+void gmv__respond_raw(gmv_exchange *exchange, gmv_answer *answer);
+
+#endif
