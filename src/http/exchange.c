@@ -13,6 +13,7 @@
 #include "http/server_priv.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 

@@ -34,7 +34,7 @@ typedef enum gmv_body {
 
 typedef struct gmv_request {
     gmv_service *service;
-    gmv_operation *operation;  /* begun; its lane and streams fit the thread */
+    gmv_operation *operation;  /* begun; its lane and streams fit the thread; NULL in abort */
     const gmv_route *route;
     bool has_id;               /* the path's {id} is the canonical text of an id */
     gmv_id id;
@@ -93,11 +93,19 @@ struct gmv_route {
     const gmv_stream_handler *stream; /* octets only */
 };
 
-/* The table (routes.def). */
+/* The table (routes.def) and, below GMV_HANDLER, what it names. */
 extern const gmv_route gmv_routes[];
 extern const size_t gmv_routes_count;
 
-#define GMV_HANDLER(name) gmv_status gmv__handle_##name(gmv_request *request, gmv_reply *reply, gmv_error *err)
+#define GMV_HANDLER(name)                                                                          \
+    gmv_status gmv__handle_##name(gmv_request *request, gmv_reply *reply, gmv_error *err)
+
+#define GMV_ROUTE(method, path, operation_id, kind, query, body, lane, name) GMV_HANDLER(name);
+#define GMV_ROUTE_STREAM(method, path, operation_id, kind, query, lane, name)                      \
+    extern const gmv_stream_handler gmv__stream_##name;
+#include "http/routes.def"
+#undef GMV_ROUTE
+#undef GMV_ROUTE_STREAM
 
 /*
  * The handle that {id} names, held by the operation. handle_unknown when the text is no id or of another kind than the

@@ -8,6 +8,7 @@
 #include "http/server_priv.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 

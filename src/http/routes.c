@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The route table: routes.def read twice, first for the handlers' names, then for the rows. */
+/* The route table: the rows of routes.def. */
 #include "config.h"
 
 #include "http/handler.h"
-
-#define GMV_ROUTE(method, path, operation_id, kind, query, body, lane, name) GMV_HANDLER(name);
-#define GMV_ROUTE_STREAM(method, path, operation_id, kind, query, lane, name)                      \
-    extern const gmv_stream_handler gmv__stream_##name;
-#include "http/routes.def"
-#undef GMV_ROUTE
-#undef GMV_ROUTE_STREAM
 
 #define GMV_ROUTE(method, path, operation_id, kind, query, body, lane, name)                       \
     {GMV_METHOD_##method, path,           #operation_id, GMV_KIND_##kind,         query,           \
