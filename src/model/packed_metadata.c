@@ -51,7 +51,7 @@ typedef struct packed_reader {
     int64_t gpu_data_nbytes;
     gmv_error *err;
     size_t depth; /* levels in use */
-    packed_level levels[GMV_PACKED_DEPTH_MAX + 1];
+    packed_level levels[GMV_PACKED_DEPTH_MAX];
 } packed_reader;
 
 void gmv_packed_metadata_fini(gmv_packed_metadata *metadata)
