@@ -5,6 +5,8 @@
  *
  *   paced PORT RATE SECONDS METHOD PATH [BODY]     prints p50, p90, p99 and max in microseconds
  */
+#include "config.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
