@@ -6,6 +6,8 @@ AM_TESTS_ENVIRONMENT = \
 	CRITERION_OUTPUTS=tap:-; export CRITERION_OUTPUTS; \
 	GMV_SRCDIR='$(abs_top_srcdir)'; export GMV_SRCDIR; \
 	GMV_BUILDDIR='$(abs_top_builddir)'; export GMV_BUILDDIR; \
+	ASAN_OPTIONS="allocator_may_return_null=1:$$ASAN_OPTIONS"; export ASAN_OPTIONS; \
+	TSAN_OPTIONS="allocator_may_return_null=1:$$TSAN_OPTIONS"; export TSAN_OPTIONS; \
 	LSAN_OPTIONS="suppressions=$(abs_top_srcdir)/tests/support/lsan.supp:print_suppressions=0"; export LSAN_OPTIONS; \
 	CC='$(CC)'; export CC; PYTHON='$(PYTHON)'; export PYTHON;
 
