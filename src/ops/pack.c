@@ -89,8 +89,13 @@ static gmv_status pack_announce(gmv_stream *stream, const gmv_pack_plan *plan,
         GMV_TRY(gmv__view_use(stream, table->columns[i]->data, err));
         GMV_TRY(gmv__view_use(stream, table->columns[i]->null_mask, err));
     }
-    for (size_t i = 0; i < plan->n_partitions; i++)
-        GMV_TRY(gmv__view_use(stream, plan->partitions[i].gpu_data.view, err));
+    for (size_t i = 0; i < plan->n_partitions; i++) {
+        gmv_memory *memory = plan->partitions[i].gpu_data.buffer->memory;
+        GMV_TRY(gmv_stream_use(stream, memory, err));
+        /* The pieces fill gpu_data; what the allocator added behind it is cleared here. */
+        GMV_TRY(gmv_fill(stream, memory->address + memory->nbytes, 0,
+                         memory->capacity - memory->nbytes, err));
+    }
     return GMV_OK;
 }
 

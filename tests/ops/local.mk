@@ -15,3 +15,32 @@ tests_ops_test_buffer_SOURCES = tests/ops/test_buffer.c $(OPS_FIXTURE)
 tests_ops_test_buffer_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_buffer_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_buffer_LDADD = $(OPS_TEST_LIBS)
+
+# Columns, tables and packed tables.
+check_PROGRAMS += tests/ops/test_column
+TESTS += tests/ops/test_column
+tests_ops_test_column_SOURCES = tests/ops/test_column.c tests/ops/packed_support.h $(OPS_FIXTURE)
+tests_ops_test_column_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_column_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_column_LDADD = $(OPS_TEST_LIBS)
+
+check_PROGRAMS += tests/ops/test_table
+TESTS += tests/ops/test_table
+tests_ops_test_table_SOURCES = tests/ops/test_table.c tests/ops/packed_support.h $(OPS_FIXTURE)
+tests_ops_test_table_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_table_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_table_LDADD = $(OPS_TEST_LIBS)
+
+check_PROGRAMS += tests/ops/test_pack
+TESTS += tests/ops/test_pack
+tests_ops_test_pack_SOURCES = tests/ops/test_pack.c tests/ops/packed_support.h $(OPS_FIXTURE)
+tests_ops_test_pack_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_pack_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_pack_LDADD = $(OPS_TEST_LIBS)
+
+check_PROGRAMS += tests/ops/test_packed
+TESTS += tests/ops/test_packed
+tests_ops_test_packed_SOURCES = tests/ops/test_packed.c tests/ops/packed_support.h $(OPS_FIXTURE)
+tests_ops_test_packed_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_packed_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_packed_LDADD = $(OPS_TEST_LIBS)
