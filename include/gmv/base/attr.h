@@ -15,15 +15,15 @@
 #define GMV_UNLIKELY(x)       __builtin_expect(!!(x), 0)
 
 /* The struct of type `type` whose member `member` is at `pointer`. */
-#define GMV_CONTAINER_OF(pointer, type, member)                                                    \
-    ((type *) (void *) ((char *) (pointer) - __builtin_offsetof(type, member)))
+#define GMV_CONTAINER_OF(pointer, type, member) \
+    ((type *)(void *)((char *)(pointer) - __builtin_offsetof(type, member)))
 
 #ifdef __cplusplus
-# define GMV_BEGIN_DECLS extern "C" {
-# define GMV_END_DECLS   }
+#    define GMV_BEGIN_DECLS extern "C" {
+#    define GMV_END_DECLS   }
 #else
-# define GMV_BEGIN_DECLS
-# define GMV_END_DECLS
+#    define GMV_BEGIN_DECLS
+#    define GMV_END_DECLS
 #endif
 
 #endif

@@ -25,17 +25,17 @@ GMV_BEGIN_DECLS
 
 typedef struct gmv_error {
     gmv_status status;
-    bool has_pointer;                              /* `pointer` names a member of the request body */
-    char message[GMV_ERROR_MESSAGE_MAX];           /* for people */
-    char pointer[GMV_ERROR_POINTER_MAX];           /* RFC 6901, "" is the whole body */
-    char parameter[GMV_ERROR_PARAMETER_MAX];       /* query, path or header parameter, "" if none */
-    bool has_subject;                              /* the three below are set (handle_deleted, ...) */
-    gmv_id subject;                                /* the handle that the error is about */
-    bool subject_alive;                            /* its object still lives */
-    const char *subject_reason;                    /* static text or NULL */
-    size_t dependents_count;                       /* held_by_dependents: how many, exactly */
-    gmv_id dependents[GMV_ERROR_IDS_MAX];          /* and the first of them */
-    const char *file;                              /* where in the source it was raised, for the log */
+    bool has_pointer;                        /* `pointer` names a member of the request body */
+    char message[GMV_ERROR_MESSAGE_MAX];     /* for people */
+    char pointer[GMV_ERROR_POINTER_MAX];     /* RFC 6901, "" is the whole body */
+    char parameter[GMV_ERROR_PARAMETER_MAX]; /* query, path or header parameter, "" if none */
+    bool has_subject;                        /* the three below are set (handle_deleted, ...) */
+    gmv_id subject;                          /* the handle that the error is about */
+    bool subject_alive;                      /* its object still lives */
+    const char *subject_reason;              /* static text or NULL */
+    size_t dependents_count;                 /* held_by_dependents: how many, exactly */
+    gmv_id dependents[GMV_ERROR_IDS_MAX];    /* and the first of them */
+    const char *file;                        /* where in the source it was raised, for the log */
     int line;
 } gmv_error;
 
@@ -47,31 +47,31 @@ void gmv_error_init(gmv_error *err);
  * Use the macro gmv_fail, which adds the place.
  */
 gmv_status gmv_error_set(gmv_error *err, const char *file, int line, gmv_status status,
-    const char *pointer, const char *format, ...) GMV_PRINTF(6, 7);
+                         const char *pointer, const char *format, ...) GMV_PRINTF(6, 7);
 
-#define gmv_fail(err, status, pointer, ...)                                                        \
+#define gmv_fail(err, status, pointer, ...) \
     gmv_error_set((err), __FILE__, __LINE__, (status), (pointer), __VA_ARGS__)
 
 /* As gmv_fail, for a query, path or header parameter. */
 gmv_status gmv_error_set_parameter(gmv_error *err, const char *file, int line, gmv_status status,
-    const char *parameter, const char *format, ...) GMV_PRINTF(6, 7);
+                                   const char *parameter, const char *format, ...) GMV_PRINTF(6, 7);
 
-#define gmv_fail_parameter(err, status, parameter, ...)                                            \
+#define gmv_fail_parameter(err, status, parameter, ...) \
     gmv_error_set_parameter((err), __FILE__, __LINE__, (status), (parameter), __VA_ARGS__)
 
 /* Puts `prefix` ("/operations/3") in front of the pointer, if there is one. NULL err: nothing. */
 void gmv_error_prefix_pointer(gmv_error *err, const char *prefix);
 
 /* The status for host memory that ran out, with the usual message. */
-#define gmv_fail_no_memory(err)                                                                    \
+#define gmv_fail_no_memory(err) \
     gmv_fail((err), GMV_ERR_OVERLOADED, NULL, "the daemon is out of memory; try again later")
 
 /* Returns the status of `expression` from the enclosing function unless it is GMV_OK. */
-#define GMV_TRY(expression)                                                                        \
-    do {                                                                                           \
-        gmv_status gmv_try_status_ = (expression);                                                 \
-        if (GMV_UNLIKELY(gmv_try_status_ != GMV_OK))                                               \
-            return gmv_try_status_;                                                                \
+#define GMV_TRY(expression)                          \
+    do {                                             \
+        gmv_status gmv_try_status_ = (expression);   \
+        if (GMV_UNLIKELY(gmv_try_status_ != GMV_OK)) \
+            return gmv_try_status_;                  \
     } while (0)
 
 GMV_END_DECLS

@@ -43,16 +43,16 @@ static inline gmv_log_field gmv_log_int(const char *key, int64_t number)
 void gmv_log_configure(gmv_log_format format, gmv_log_level level);
 bool gmv_log_enabled(gmv_log_level level);
 void gmv_log_write(gmv_log_level level, const char *event, const gmv_log_field *fields,
-    size_t n_fields);
+                   size_t n_fields);
 
 /* gmv_log(GMV_LOG_INFO, "listening", gmv_log_text("address", a), gmv_log_int("port", p)) */
-#define gmv_log(level, event, ...)                                                                 \
-    do {                                                                                           \
-        if (gmv_log_enabled(level)) {                                                              \
-            const gmv_log_field gmv_log_fields_[] = {{0}, ##__VA_ARGS__};                          \
-            gmv_log_write((level), (event), gmv_log_fields_ + 1,                                   \
-                sizeof gmv_log_fields_ / sizeof gmv_log_fields_[0] - 1);                           \
-        }                                                                                          \
+#define gmv_log(level, event, ...)                                                 \
+    do {                                                                           \
+        if (gmv_log_enabled(level)) {                                              \
+            const gmv_log_field gmv_log_fields_[] = {{0}, ##__VA_ARGS__};          \
+            gmv_log_write((level), (event), gmv_log_fields_ + 1,                   \
+                          sizeof gmv_log_fields_ / sizeof gmv_log_fields_[0] - 1); \
+        }                                                                          \
     } while (0)
 
 GMV_END_DECLS

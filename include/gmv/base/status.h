@@ -13,7 +13,8 @@ GMV_BEGIN_DECLS
 /* X(NAME, code, title) */
 #define GMV_STATUS_MAP(X)                                                                          \
     X(JSON_MALFORMED, "json_malformed", "the body is not well-formed JSON")                        \
-    X(REQUEST_MALFORMED, "request_malformed", "the request line, query, headers or framing are malformed") \
+    X(REQUEST_MALFORMED, "request_malformed",                                                      \
+      "the request line, query, headers or framing are malformed")                                 \
     X(UNAUTHENTICATED, "unauthenticated", "a token is needed")                                     \
     X(SCOPE_MISSING, "scope_missing", "the token lacks a scope")                                   \
     X(READONLY, "readonly", "the memory is readonly")                                              \
@@ -25,7 +26,8 @@ GMV_BEGIN_DECLS
     X(ALREADY_RELEASED, "already_released", "the packed handle has been released")                 \
     X(HANDLE_EXPORTED_HERE, "handle_exported_here", "the memory was exported by this daemon")      \
     X(MEMORY_LOST, "memory_lost", "the exporter cut its memory short")                             \
-    X(IDEMPOTENCY_IN_FLIGHT, "idempotency_in_flight", "the first request with this key still runs") \
+    X(IDEMPOTENCY_IN_FLIGHT, "idempotency_in_flight",                                              \
+      "the first request with this key still runs")                                                \
     X(HANDLE_DELETED, "handle_deleted", "the handle has been deleted")                             \
     X(PRECONDITION_FAILED, "precondition_failed", "a precondition does not hold")                  \
     X(BODY_TOO_LARGE, "body_too_large", "the body is larger than the limit")                       \
@@ -56,8 +58,7 @@ GMV_BEGIN_DECLS
 #define GMV_STATUS_ENUM(name, code, title) GMV_ERR_##name,
 typedef enum gmv_status {
     GMV_OK = 0,
-    GMV_STATUS_MAP(GMV_STATUS_ENUM)
-    GMV_STATUS_COUNT,
+    GMV_STATUS_MAP(GMV_STATUS_ENUM) GMV_STATUS_COUNT,
     /* Not an error and never seen by clients: run the request again on the bulk lane. */
     GMV_MOVE_TO_BULK = 1000
 } gmv_status;

@@ -17,8 +17,8 @@
 GMV_BEGIN_DECLS
 
 typedef struct gmv_strbuf {
-    char *data;     /* NULL until something is appended */
-    size_t length;  /* bytes without the final NUL */
+    char *data;    /* NULL until something is appended */
+    size_t length; /* bytes without the final NUL */
     size_t capacity;
     bool failed;
 } gmv_strbuf;
@@ -32,7 +32,7 @@ void gmv_strbuf_append(gmv_strbuf *buf, const void *bytes, size_t nbytes);
 void gmv_strbuf_puts(gmv_strbuf *buf, const char *text);
 void gmv_strbuf_putc(gmv_strbuf *buf, char c);
 void gmv_strbuf_printf(gmv_strbuf *buf, const char *format, ...) GMV_PRINTF(2, 3);
-void gmv_strbuf_int64(gmv_strbuf *buf, int64_t value);  /* fast decimal */
+void gmv_strbuf_int64(gmv_strbuf *buf, int64_t value); /* fast decimal */
 void gmv_strbuf_uint64(gmv_strbuf *buf, uint64_t value);
 
 static inline bool gmv_strbuf_failed(const gmv_strbuf *buf)

@@ -28,10 +28,12 @@ int64_t gmv_bitmask_nbytes(int64_t bits);
 
 /*
  * ceil(ceil(bits / 8) / padding) * padding.
- * @retval GMV_ERR_VALUE  bits outside 0..2^31-1 ("/number_of_bits"), padding below 1 ("/padding_boundary"), overflow
+ *
+ * @retval GMV_ERR_VALUE  bits outside 0..2^31-1 (pointer "/number_of_bits"), padding below 1 or too
+ *                        large (pointer "/padding_boundary")
  */
 GMV_NODISCARD gmv_status gmv_bitmask_allocation_nbytes(int64_t bits, int64_t padding,
-    int64_t *out_nbytes, gmv_error *err);
+                                                       int64_t *out_nbytes, gmv_error *err);
 
 /*
  * Checks 0 <= begin <= end <= bits_available; bits_available < 0 means "no mask": any end up to
@@ -41,7 +43,7 @@ GMV_NODISCARD gmv_status gmv_bitmask_allocation_nbytes(int64_t bits, int64_t pad
  * @retval GMV_ERR_OUT_OF_BOUNDS  past the bits
  */
 GMV_NODISCARD gmv_status gmv_bit_range_check(gmv_bit_range range, int64_t bits_available,
-    gmv_error *err);
+                                             gmv_error *err);
 
 GMV_END_DECLS
 

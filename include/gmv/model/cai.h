@@ -18,13 +18,13 @@ GMV_BEGIN_DECLS
 #define GMV_CAI_VERSION_MAX 3
 
 typedef struct gmv_cai {
-    int64_t address;     /* of element [0, ..., 0], in the poster's address space; as posted */
+    int64_t address; /* of element [0, ..., 0], in the poster's address space; as posted */
     bool readonly;
-    bool is_bit_field;   /* typestr "|t1": bits, legal only as a mask; dtype is then U1 */
+    bool is_bit_field; /* typestr "|t1": bits, legal only as a mask; dtype is then U1 */
     gmv_dtype dtype;
     gmv_layout layout;
     int64_t version;
-    bool has_stream;     /* a stream other than null */
+    bool has_stream; /* a stream other than null */
     int64_t stream;
 } gmv_cai;
 
@@ -54,11 +54,14 @@ GMV_NODISCARD gmv_status gmv_cai_check(const gmv_cai *cai, bool has_event, gmv_e
  * the view has rows (1-d): bits; |u1 of equal shape: bytes; |u1, 1-d, of another length of at least
  * ceil(rows / 8): bits. `requested` (GMV_MASK_NONE: not given) settles |u1, and must fit.
  *
- * @retval GMV_ERR_VALUE              shape does not fit, or the request does not (pointer "/mask/shape", "/mask_kind")
- * @retval GMV_ERR_DTYPE_UNSUPPORTED  another element type (pointer "/mask/typestr")
+ * @retval GMV_ERR_VALUE              the shape does not fit ("/mask/shape"), the request does not
+ *                                    ("/mask_kind"), or bits do not lie side by side
+ *                                    ("/mask/strides")
+ * @retval GMV_ERR_DTYPE_UNSUPPORTED  another element type ("/mask/typestr")
  */
 GMV_NODISCARD gmv_status gmv_cai_classify_mask(const gmv_cai *cai, const gmv_cai *mask,
-    gmv_mask_kind requested, gmv_mask_kind *out_kind, gmv_error *err);
+                                               gmv_mask_kind requested, gmv_mask_kind *out_kind,
+                                               gmv_error *err);
 
 GMV_END_DECLS
 

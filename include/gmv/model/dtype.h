@@ -15,28 +15,28 @@
 GMV_BEGIN_DECLS
 
 /* X(NAME, typestr, NumPy name, item bytes, alignment, KIND, cuDF type) */
-#define GMV_DTYPE_MAP(X)                                                                           \
-    X(U1, "|u1", "uint8", 1, 1, UNSIGNED, GMV_CUDF_UINT8)                                          \
-    X(U2, "<u2", "uint16", 2, 2, UNSIGNED, GMV_CUDF_UINT16)                                        \
-    X(U4, "<u4", "uint32", 4, 4, UNSIGNED, GMV_CUDF_UINT32)                                        \
-    X(U8, "<u8", "uint64", 8, 8, UNSIGNED, GMV_CUDF_UINT64)                                        \
-    X(I1, "|i1", "int8", 1, 1, SIGNED, GMV_CUDF_INT8)                                              \
-    X(I2, "<i2", "int16", 2, 2, SIGNED, GMV_CUDF_INT16)                                            \
-    X(I4, "<i4", "int32", 4, 4, SIGNED, GMV_CUDF_INT32)                                            \
-    X(I8, "<i8", "int64", 8, 8, SIGNED, GMV_CUDF_INT64)                                            \
-    X(F2, "<f2", "float16", 2, 2, FLOAT, GMV_CUDF_NONE)                                            \
-    X(F4, "<f4", "float32", 4, 4, FLOAT, GMV_CUDF_FLOAT32)                                         \
-    X(F8, "<f8", "float64", 8, 8, FLOAT, GMV_CUDF_FLOAT64)                                         \
-    X(B1, "|b1", "bool", 1, 1, BOOLEAN, GMV_CUDF_BOOL8)                                            \
-    X(C8, "<c8", "complex64", 8, 4, COMPLEX, GMV_CUDF_NONE)                                        \
-    X(C16, "<c16", "complex128", 16, 8, COMPLEX, GMV_CUDF_NONE)                                    \
-    X(M8_S, "<M8[s]", "datetime64[s]", 8, 8, DATETIME, GMV_CUDF_TIMESTAMP_SECONDS)                 \
-    X(M8_MS, "<M8[ms]", "datetime64[ms]", 8, 8, DATETIME, GMV_CUDF_TIMESTAMP_MILLISECONDS)         \
-    X(M8_US, "<M8[us]", "datetime64[us]", 8, 8, DATETIME, GMV_CUDF_TIMESTAMP_MICROSECONDS)         \
-    X(M8_NS, "<M8[ns]", "datetime64[ns]", 8, 8, DATETIME, GMV_CUDF_TIMESTAMP_NANOSECONDS)          \
-    X(TD_S, "<m8[s]", "timedelta64[s]", 8, 8, TIMEDELTA, GMV_CUDF_DURATION_SECONDS)                \
-    X(TD_MS, "<m8[ms]", "timedelta64[ms]", 8, 8, TIMEDELTA, GMV_CUDF_DURATION_MILLISECONDS)        \
-    X(TD_US, "<m8[us]", "timedelta64[us]", 8, 8, TIMEDELTA, GMV_CUDF_DURATION_MICROSECONDS)        \
+#define GMV_DTYPE_MAP(X)                                                                    \
+    X(U1, "|u1", "uint8", 1, 1, UNSIGNED, GMV_CUDF_UINT8)                                   \
+    X(U2, "<u2", "uint16", 2, 2, UNSIGNED, GMV_CUDF_UINT16)                                 \
+    X(U4, "<u4", "uint32", 4, 4, UNSIGNED, GMV_CUDF_UINT32)                                 \
+    X(U8, "<u8", "uint64", 8, 8, UNSIGNED, GMV_CUDF_UINT64)                                 \
+    X(I1, "|i1", "int8", 1, 1, SIGNED, GMV_CUDF_INT8)                                       \
+    X(I2, "<i2", "int16", 2, 2, SIGNED, GMV_CUDF_INT16)                                     \
+    X(I4, "<i4", "int32", 4, 4, SIGNED, GMV_CUDF_INT32)                                     \
+    X(I8, "<i8", "int64", 8, 8, SIGNED, GMV_CUDF_INT64)                                     \
+    X(F2, "<f2", "float16", 2, 2, FLOAT, GMV_CUDF_NONE)                                     \
+    X(F4, "<f4", "float32", 4, 4, FLOAT, GMV_CUDF_FLOAT32)                                  \
+    X(F8, "<f8", "float64", 8, 8, FLOAT, GMV_CUDF_FLOAT64)                                  \
+    X(B1, "|b1", "bool", 1, 1, BOOLEAN, GMV_CUDF_BOOL8)                                     \
+    X(C8, "<c8", "complex64", 8, 4, COMPLEX, GMV_CUDF_NONE)                                 \
+    X(C16, "<c16", "complex128", 16, 8, COMPLEX, GMV_CUDF_NONE)                             \
+    X(M8_S, "<M8[s]", "datetime64[s]", 8, 8, DATETIME, GMV_CUDF_TIMESTAMP_SECONDS)          \
+    X(M8_MS, "<M8[ms]", "datetime64[ms]", 8, 8, DATETIME, GMV_CUDF_TIMESTAMP_MILLISECONDS)  \
+    X(M8_US, "<M8[us]", "datetime64[us]", 8, 8, DATETIME, GMV_CUDF_TIMESTAMP_MICROSECONDS)  \
+    X(M8_NS, "<M8[ns]", "datetime64[ns]", 8, 8, DATETIME, GMV_CUDF_TIMESTAMP_NANOSECONDS)   \
+    X(TD_S, "<m8[s]", "timedelta64[s]", 8, 8, TIMEDELTA, GMV_CUDF_DURATION_SECONDS)         \
+    X(TD_MS, "<m8[ms]", "timedelta64[ms]", 8, 8, TIMEDELTA, GMV_CUDF_DURATION_MILLISECONDS) \
+    X(TD_US, "<m8[us]", "timedelta64[us]", 8, 8, TIMEDELTA, GMV_CUDF_DURATION_MICROSECONDS) \
     X(TD_NS, "<m8[ns]", "timedelta64[ns]", 8, 8, TIMEDELTA, GMV_CUDF_DURATION_NANOSECONDS)
 
 #define GMV_DTYPE_ENUM(name, typestr, numpy, nbytes, alignment, kind, cudf) GMV_DTYPE_##name,
@@ -59,7 +59,7 @@ typedef struct gmv_dtype_info {
     uint8_t itemsize;    /* bytes */
     uint8_t alignment;   /* bytes */
     gmv_dtype_kind kind;
-    int32_t cudf_type;   /* type id or GMV_CUDF_NONE */
+    int32_t cudf_type; /* type id or GMV_CUDF_NONE */
 } gmv_dtype_info;
 
 /* @borrowed, static. */
@@ -75,7 +75,7 @@ const gmv_dtype_info *gmv_dtype_describe(gmv_dtype dtype);
  * The error has the pointer "/typestr".
  */
 GMV_NODISCARD gmv_status gmv_dtype_parse(const char *typestr, size_t length, gmv_dtype *out_dtype,
-    gmv_error *err);
+                                         gmv_error *err);
 
 /* The dtype whose cuDF type is `type_id` (days and decimals have none): false if there is none. */
 GMV_NODISCARD bool gmv_dtype_from_cudf(int32_t type_id, gmv_dtype *out_dtype);

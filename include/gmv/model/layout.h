@@ -37,20 +37,21 @@ gmv_layout gmv_layout_flat(int64_t n_elements);
  * Measures. The product of the non-zero extents times the item size must fit int64 even when an
  * extent is 0; negative and positive strides are summed apart, so that they cannot cancel.
  *
- * @retval GMV_ERR_VALUE          a negative extent or overflow of the shape (pointer "/shape"; "/shape/N" for the extent)
- * @retval GMV_ERR_OUT_OF_BOUNDS  overflow of a stride times its extent: no memory is that large (pointer "/shape")
+ * @retval GMV_ERR_VALUE          a negative extent ("/shape/N") or overflow of the shape ("/shape")
+ * @retval GMV_ERR_OUT_OF_BOUNDS  overflow of a stride times its extent: no memory is that large
+ *                                ("/shape")
  */
 GMV_NODISCARD gmv_status gmv_layout_measure(const gmv_layout *layout, int64_t itemsize,
-    gmv_extent *out_extent, gmv_error *err);
+                                            gmv_extent *out_extent, gmv_error *err);
 
 /*
- * Whether [offset + low, offset + high) lies inside [0, nbytes); offset is that of element 0 and may
- * be `nbytes` itself for an empty array.
+ * Whether [offset + low, offset + high) lies inside [0, nbytes); offset is that of element 0 and
+ * may be `nbytes` itself for an empty array.
  *
  * @retval GMV_ERR_OUT_OF_BOUNDS  pointer "/shape"
  */
 GMV_NODISCARD gmv_status gmv_extent_check_inside(const gmv_extent *extent, int64_t offset,
-    int64_t nbytes, gmv_error *err);
+                                                 int64_t nbytes, gmv_error *err);
 
 /*
  * Whether every element is aligned: the address (of element 0) and each stride of an extent above 1
@@ -59,7 +60,8 @@ GMV_NODISCARD gmv_status gmv_extent_check_inside(const gmv_extent *extent, int64
  * @retval GMV_ERR_VALUE  pointer "/strides/N", or `address_pointer` for the address
  */
 GMV_NODISCARD gmv_status gmv_layout_check_alignment(const gmv_layout *layout, int64_t alignment,
-    uint64_t address, const char *address_pointer, gmv_error *err);
+                                                    uint64_t address, const char *address_pointer,
+                                                    gmv_error *err);
 
 /* Writes the C-contiguous byte strides of a shape whose measure succeeded. */
 void gmv_layout_c_strides(const gmv_layout *layout, int64_t itemsize, int64_t *out_strides);

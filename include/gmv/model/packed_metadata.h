@@ -24,7 +24,7 @@ GMV_BEGIN_DECLS
 typedef struct gmv_packed_entry {
     int32_t type_id;
     int32_t scale;
-    int32_t size;             /* rows */
+    int32_t size; /* rows */
     int32_t null_count;
     int64_t data_offset;      /* bytes from the start of gpu_data, or -1 */
     int64_t null_mask_offset; /* likewise */
@@ -32,8 +32,8 @@ typedef struct gmv_packed_entry {
 } gmv_packed_entry;
 
 typedef struct gmv_packed_metadata {
-    int32_t version;          /* GMV_PACKED_VERSION or GMV_PACKED_HEADERLESS */
-    int32_t num_columns;      /* top-level columns */
+    int32_t version;     /* GMV_PACKED_VERSION or GMV_PACKED_HEADERLESS */
+    int32_t num_columns; /* top-level columns */
     int32_t num_rows;
     size_t n_entries;
     gmv_packed_entry *entries; /* owned; freed by gmv_packed_metadata_fini */
@@ -48,7 +48,8 @@ void gmv_packed_metadata_fini(gmv_packed_metadata *metadata);
 size_t gmv_packed_metadata_nbytes(const gmv_packed_metadata *metadata, int32_t version);
 
 /* Writes exactly that many bytes. */
-void gmv_packed_metadata_encode(const gmv_packed_metadata *metadata, int32_t version, void *out_bytes);
+void gmv_packed_metadata_encode(const gmv_packed_metadata *metadata, int32_t version,
+                                void *out_bytes);
 
 /*
  * Reads untrusted bytes of either layout and checks the whole of what can be known without the
@@ -58,11 +59,13 @@ void gmv_packed_metadata_encode(const gmv_packed_metadata *metadata, int32_t ver
  * of the element size (masks: 4). Empty input is the table of no columns and no rows if
  * gpu_data_nbytes <= 0. What is allocated has a fixed ratio to the bytes that really are there.
  *
- * @retval GMV_ERR_METADATA_INVALID  the message says which entry and which field; pointer "/metadata"
+ * @retval GMV_ERR_METADATA_INVALID  the message says which entry and field; pointer "/metadata"
  * @retval GMV_ERR_OVERLOADED        no memory
  */
 GMV_NODISCARD gmv_status gmv_packed_metadata_decode(const void *bytes, size_t nbytes,
-    int64_t gpu_data_nbytes, gmv_packed_metadata *out_metadata, gmv_error *err);
+                                                    int64_t gpu_data_nbytes,
+                                                    gmv_packed_metadata *out_metadata,
+                                                    gmv_error *err);
 
 GMV_END_DECLS
 

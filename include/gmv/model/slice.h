@@ -23,7 +23,8 @@ typedef struct gmv_slice {
  * @retval GMV_ERR_VALUE  a step other than 1 (pointer "/step")
  */
 GMV_NODISCARD gmv_status gmv_slice_resolve(const gmv_slice *slice, int64_t nbytes,
-    int64_t *out_offset, int64_t *out_length, gmv_error *err);
+                                           int64_t *out_offset, int64_t *out_length,
+                                           gmv_error *err);
 
 GMV_END_DECLS
 
