@@ -121,14 +121,14 @@ def test_main_job(api):
         assert rows == [next(expected) for _ in range(part.num_rows)]
     assert next(expected, "end") == "end"
 
-    gone = api.delete_buffer(buffer.id, if_held=models.IfHeld.CASCADE)
+    gone = api.delete_buffer(buffer.id, if_held=models.DeleteBufferIfHeld.CASCADE)
     assert (gone.alive, gone.deleted) == (False, 4)
     assert set(gone.freed) == {buffer.id, view.id, column.id, table.id}
     problem = api.get_buffer(buffer.id, due=410)
     assert isinstance(problem, models.Problem) and problem.code == "handle_deleted"
     api.delete_view(made.mask.id)
     for part in parts:
-        api.delete_packed(part.id, if_held=models.IfHeld.CASCADE)
+        api.delete_packed(part.id, if_held=models.DeletePackedIfHeld.CASCADE)
 
 
 def test_bytes_travel_unchanged(api):

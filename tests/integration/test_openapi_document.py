@@ -200,6 +200,13 @@ def test_bodies_are_objects_with_named_parts(document):
             assert schema["format"] == "binary", where
 
 
+def test_free_objects_are_no_maps(document):
+    """An object of any members says nothing of them: with additionalProperties it would become a map of one type."""
+    for where, schema in schemas(document):
+        if schema.get("type") == "object" and "properties" not in schema:
+            assert schema.get("additionalProperties") is not True, where
+
+
 def test_no_alternatives_and_no_discriminators(document):
     for where, schema in schemas(document):
         assert not {"oneOf", "anyOf", "allOf", "not", "discriminator"} & schema.keys(), where
@@ -220,7 +227,7 @@ def test_requests_refuse_unknown_members(document):
         for where, schema in subschemas(component, name):
             if schema.get("type") == "object":
                 free = where.endswith("/cuda_array_interface")
-                assert schema.get("additionalProperties") is free, where
+                assert schema.get("additionalProperties", True) is free, where
 
 
 def test_answers_require_every_member_and_stay_open(document):
