@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The life of one request. libmicrohttpd calls with the head, with each piece of the body, and once
- * more at the end; only in the last of these may an answer be queued without closing the connection.
- * A refusal is therefore kept until the body has been read and dropped.
+ * more at the end; only in the last of these may an answer be queued without closing the
+ * connection. A refusal is therefore kept until the body has been read and dropped.
  *
- * A chunked body goes on calling after we have suspended, in the same pass over its buffer, and even
- * after the worker has resumed: so the first thing asked is whether the library still counts the
- * connection as suspended, and then nothing is consumed and nothing done.
+ * A chunked body goes on calling after we have suspended, in the same pass over its buffer, and
+ * even after the worker has resumed: so the first thing asked is whether the library still counts
+ * the connection as suspended, and then nothing is consumed and nothing done.
  */
 #include "config.h"
 
@@ -17,14 +17,15 @@
 #include <string.h>
 #include <strings.h>
 
-#define EXCHANGE_DROP_SILENCE_S 2              /* a refused client that sends no more hears why */
-#define EXCHANGE_DROP_NS        10000000000    /* one that goes on slowly, too */
-#define EXCHANGE_SLOW_AFTER_NS  60000000000    /* from then on a body must keep this pace: */
-#define EXCHANGE_SLOW_NBYTES    1024           /* bytes a second */
+#define EXCHANGE_DROP_SILENCE_S 2           /* a refused client that sends no more hears why */
+#define EXCHANGE_DROP_NS        10000000000 /* one that goes on slowly, too */
+#define EXCHANGE_SLOW_AFTER_NS  60000000000 /* from then on a body must keep this pace: */
+#define EXCHANGE_SLOW_NBYTES    1024        /* bytes a second */
 
 static void exchange_run(gmv_job *job, gmv_lane lane, gmv_stream *const *streams);
 
-/* ---- birth and death ----------------------------------------------------------------------------- */
+/* ---- birth and death
+ * ----------------------------------------------------------------------------- */
 
 void *gmv__exchange_on_target(void *context, const char *target, struct MHD_Connection *connection)
 {
@@ -103,7 +104,8 @@ static void exchange_log(const gmv_exchange *exchange, int64_t duration_ns)
             gmv_log_text("request_id", exchange->request_id), gmv_log_text("traceparent", trace));
 }
 
-/* ---- refusing ------------------------------------------------------------------------------------ */
+/* ---- refusing
+ * ------------------------------------------------------------------------------------ */
 
 static void exchange_refuse(gmv_exchange *exchange, const gmv_error *err)
 {
@@ -119,7 +121,7 @@ static void exchange_refuse_with(gmv_exchange *exchange, gmv_status status, cons
 {
     gmv_error err;
     gmv_error_init(&err);
-    (void) gmv_fail(&err, status, NULL, "%s", message);
+    (void)gmv_fail(&err, status, NULL, "%s", message);
     exchange_refuse(exchange, &err);
 }
 
@@ -132,20 +134,20 @@ static void exchange_refuse_draining(gmv_exchange *exchange)
 static void exchange_start_dropping(gmv_exchange *exchange)
 {
     exchange->drop_until_ns = gmv_clock_monotonic_ns() + EXCHANGE_DROP_NS;
-    (void) MHD_set_connection_option(exchange->connection, MHD_CONNECTION_OPTION_TIMEOUT,
-                                     (unsigned) EXCHANGE_DROP_SILENCE_S);
+    (void)MHD_set_connection_option(exchange->connection, MHD_CONNECTION_OPTION_TIMEOUT,
+                                    (unsigned)EXCHANGE_DROP_SILENCE_S);
 }
 
 static enum MHD_Result exchange_answer_refusal(gmv_exchange *exchange)
 {
     if (exchange->drop_until_ns)
-        (void) MHD_set_connection_option(
-            exchange->connection, MHD_CONNECTION_OPTION_TIMEOUT,
-            (unsigned) exchange->server->service->idle_timeout_seconds);
+        (void)MHD_set_connection_option(exchange->connection, MHD_CONNECTION_OPTION_TIMEOUT,
+                                        (unsigned)exchange->server->service->idle_timeout_seconds);
     return gmv__respond(exchange, &exchange->refusal);
 }
 
-/* ---- jobs ---------------------------------------------------------------------------------------- */
+/* ---- jobs
+ * ---------------------------------------------------------------------------------------- */
 
 static void exchange_link(gmv_exchange *exchange)
 {
@@ -262,7 +264,7 @@ static void exchange_set_overloaded(gmv_exchange *exchange)
 {
     gmv_error err;
     gmv_error_init(&err);
-    (void) gmv_fail(&err, GMV_ERR_OVERLOADED, NULL, "too many requests wait; try again later");
+    (void)gmv_fail(&err, GMV_ERR_OVERLOADED, NULL, "too many requests wait; try again later");
     exchange_set_error(exchange, &err);
 }
 
@@ -285,8 +287,8 @@ static gmv_status exchange_begin_stream(gmv_exchange *exchange, gmv_error *err)
 {
     size_t capacity = GMV_STAGING_NBYTES;
     if (exchange->request.content_length >= 0 &&
-        (uint64_t) exchange->request.content_length < capacity)
-        capacity = GMV_MAX((size_t) exchange->request.content_length, (size_t) 1);
+        (uint64_t)exchange->request.content_length < capacity)
+        capacity = GMV_MAX((size_t)exchange->request.content_length, (size_t)1);
     exchange->staging = gmv_malloc(capacity);
     if (!exchange->staging)
         return gmv_fail_no_memory(err);
@@ -311,8 +313,8 @@ static gmv_status exchange_step_stream(gmv_exchange *exchange, gmv_error *err)
     GMV_TRY(exchange_append_stream(exchange, err));
     if (exchange->task == GMV_TASK_APPEND)
         return GMV_OK;
-    GMV_TRY(exchange->request.route->stream->finish(&exchange->request, &exchange->reply.reply,
-                                                    err));
+    GMV_TRY(
+        exchange->request.route->stream->finish(&exchange->request, &exchange->reply.reply, err));
     exchange->has_run = true;
     return GMV_OK;
 }
@@ -350,7 +352,8 @@ static void exchange_run(gmv_job *job, gmv_lane lane, gmv_stream *const *streams
     exchange_end(exchange);
 }
 
-/* ---- the head ------------------------------------------------------------------------------------ */
+/* ---- the head
+ * ------------------------------------------------------------------------------------ */
 
 static enum MHD_Result exchange_add_field(void *context, enum MHD_ValueKind kind, const char *name,
                                           size_t name_length, const char *value,
@@ -363,17 +366,17 @@ static enum MHD_Result exchange_add_field(void *context, enum MHD_ValueKind kind
 static void exchange_read_head(gmv_exchange *exchange, const char *version)
 {
     gmv_head_init(&exchange->head, version[0] && strcmp(version, "HTTP/1.0") != 0);
-    (void) MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, exchange_add_field,
-                                       &exchange->head);
+    (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, exchange_add_field,
+                                      &exchange->head);
     gmv_server *server = exchange->server;
     const gmv_field_value *id = &exchange->head.fields[GMV_FIELD_REQUEST_ID];
     if (id->count == 1 && gmv_request_id_is_plain(id->text, id->length))
         memcpy(exchange->request_id, id->text, id->length);
     else
-        snprintf(exchange->request_id, sizeof exchange->request_id, "%s-%" PRIx64,
-                 server->request_id_prefix,
-                 (uint64_t) atomic_fetch_add_explicit(&server->request_id_next, 1,
-                                                      memory_order_relaxed));
+        snprintf(
+            exchange->request_id, sizeof exchange->request_id, "%s-%" PRIx64,
+            server->request_id_prefix,
+            (uint64_t)atomic_fetch_add_explicit(&server->request_id_next, 1, memory_order_relaxed));
 }
 
 static gmv_method exchange_read_method(gmv_exchange *exchange, const char *name)
@@ -468,7 +471,7 @@ static gmv_status exchange_check_body(gmv_exchange *exchange, gmv_error *err)
     if (route->body == GMV_BODY_NONE)
         return gmv_fail(err, GMV_ERR_REQUEST_MALFORMED, NULL, "this call takes no body");
     if (route->body == GMV_BODY_JSON && head->body_nbytes > 0 &&
-        (uint64_t) head->body_nbytes > limit)
+        (uint64_t)head->body_nbytes > limit)
         return gmv_fail(err, GMV_ERR_BODY_TOO_LARGE, NULL,
                         "a JSON body of %" PRId64 " bytes is beyond the limit of %" PRIu64,
                         head->body_nbytes, limit);
@@ -479,10 +482,9 @@ static gmv_status exchange_check_body(gmv_exchange *exchange, gmv_error *err)
         exchange->is_type_wrong = true; /* it may turn out to be empty */
         return GMV_OK;
     }
-    return gmv_fail_parameter(err, GMV_ERR_MEDIA_TYPE_UNSUPPORTED, "Content-Type",
-                              "this call takes %s",
-                              wanted == GMV_MEDIA_JSON ? "application/json (in UTF-8)"
-                                                       : "application/octet-stream");
+    return gmv_fail_parameter(
+        err, GMV_ERR_MEDIA_TYPE_UNSUPPORTED, "Content-Type", "this call takes %s",
+        wanted == GMV_MEDIA_JSON ? "application/json (in UTF-8)" : "application/octet-stream");
 }
 
 static gmv_status exchange_read_query(gmv_exchange *exchange, gmv_error *err)
@@ -565,13 +567,14 @@ static enum MHD_Result exchange_on_head(gmv_exchange *exchange, const char *meth
     return MHD_YES;
 }
 
-/* ---- the body ------------------------------------------------------------------------------------ */
+/* ---- the body
+ * ------------------------------------------------------------------------------------ */
 
 static bool exchange_is_too_slow(const gmv_exchange *exchange)
 {
     int64_t elapsed = gmv_clock_monotonic_ns() - exchange->started_at_ns;
     return elapsed > EXCHANGE_SLOW_AFTER_NS &&
-           exchange->body_seen < (uint64_t) elapsed / 1000000000 * EXCHANGE_SLOW_NBYTES;
+           exchange->body_seen < (uint64_t)elapsed / 1000000000 * EXCHANGE_SLOW_NBYTES;
 }
 
 /* MHD_NO closes; the completion then writes the refusal itself. */
@@ -589,9 +592,9 @@ static bool exchange_keep_json(gmv_exchange *exchange, const char *bytes, size_t
     gmv_request *request = &exchange->request;
     size_t needed = request->body_nbytes + nbytes;
     if (needed > exchange->body_capacity) {
-        size_t capacity = GMV_MAX(exchange->body_capacity * 2, (size_t) 4096);
+        size_t capacity = GMV_MAX(exchange->body_capacity * 2, (size_t)4096);
         if (exchange->head.body_nbytes > 0 && exchange->body_capacity == 0)
-            capacity = GMV_MIN((size_t) exchange->head.body_nbytes, (size_t) 64 << 10);
+            capacity = GMV_MIN((size_t)exchange->head.body_nbytes, (size_t)64 << 10);
         capacity = GMV_MAX(capacity, needed);
         char *body = gmv_realloc(exchange->body, capacity);
         if (!body)
@@ -611,13 +614,13 @@ static void exchange_take_json(gmv_exchange *exchange, const char *bytes, size_t
     gmv_error_init(&err);
     uint64_t limit = exchange->server->service->max_json_nbytes;
     if (exchange->is_type_wrong)
-        (void) gmv_fail_parameter(&err, GMV_ERR_MEDIA_TYPE_UNSUPPORTED, "Content-Type",
-                                  "this call takes application/json (in UTF-8)");
+        (void)gmv_fail_parameter(&err, GMV_ERR_MEDIA_TYPE_UNSUPPORTED, "Content-Type",
+                                 "this call takes application/json (in UTF-8)");
     else if (exchange->body_seen > limit)
-        (void) gmv_fail(&err, GMV_ERR_BODY_TOO_LARGE, NULL,
-                        "the JSON body is beyond the limit of %" PRIu64 " bytes", limit);
+        (void)gmv_fail(&err, GMV_ERR_BODY_TOO_LARGE, NULL,
+                       "the JSON body is beyond the limit of %" PRIu64 " bytes", limit);
     else if (!exchange_keep_json(exchange, bytes, nbytes))
-        (void) gmv_fail_no_memory(&err);
+        (void)gmv_fail_no_memory(&err);
     if (err.status == GMV_OK)
         return;
     exchange_refuse(exchange, &err);
@@ -636,7 +639,7 @@ static enum MHD_Result exchange_take_octets(gmv_exchange *exchange, const char *
     *nbytes -= taken;
     if (exchange->staging_nbytes < exchange->staging_capacity ||
         (exchange->head.body_nbytes >= 0 &&
-         exchange->body_seen == (uint64_t) exchange->head.body_nbytes))
+         exchange->body_seen == (uint64_t)exchange->head.body_nbytes))
         return MHD_YES;
     if (exchange_start(exchange, GMV_TASK_APPEND, GMV_LANE_BULK))
         return MHD_YES;
@@ -658,7 +661,8 @@ static enum MHD_Result exchange_on_body(gmv_exchange *exchange, const char *byte
     return MHD_YES;
 }
 
-/* ---- the end ------------------------------------------------------------------------------------- */
+/* ---- the end
+ * ------------------------------------------------------------------------------------- */
 
 /* Hands the whole request to a worker. */
 static enum MHD_Result exchange_hand_over(gmv_exchange *exchange, gmv_lane lane)

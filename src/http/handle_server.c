@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Probes, metrics, the contract and what the server is. All inline: no device is asked anything that could wait. */
+/* Probes, metrics, the contract and what the server is. All inline: no device is asked anything
+ * that could wait. */
 #include "config.h"
 
 #include "codec/json_writer.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http: the life of a request over libmicrohttpd, one route table, workers in two lanes, metrics, and
- * a file of handlers for each resource. Knows nothing of CUDA.
+ * http: the life of a request over libmicrohttpd, one route table, workers in two lanes, metrics,
+ * and a file of handlers for each resource. Knows nothing of CUDA.
  *
- * handler.h: what a handler sees: plain structs. A handler decodes, calls one op and encodes; it may run
- * on any thread, never sees libmicrohttpd, and on failure just returns the error.
+ * handler.h: what a handler sees: plain structs. A handler decodes, calls one op and encodes; it
+ * may run on any thread, never sees libmicrohttpd, and on failure just returns the error.
  */
 #ifndef GMV_HTTP_HANDLER_H
 #define GMV_HTTP_HANDLER_H
@@ -34,16 +34,16 @@ typedef enum gmv_body {
 
 typedef struct gmv_request {
     gmv_service *service;
-    gmv_operation *operation;  /* begun; its lane and streams fit the thread; NULL in abort */
+    gmv_operation *operation; /* begun; its lane and streams fit the thread; NULL in abort */
     const gmv_route *route;
-    bool has_id;               /* the path's {id} is the canonical text of an id */
+    bool has_id; /* the path's {id} is the canonical text of an id */
     gmv_id id;
-    gmv_query query;           /* only names that the route allows, each once */
-    const char *body;          /* JSON text, not NUL-terminated */
+    gmv_query query;  /* only names that the route allows, each once */
+    const char *body; /* JSON text, not NUL-terminated */
     size_t body_nbytes;
-    int64_t content_length;    /* octets: -1 when chunked */
+    int64_t content_length; /* octets: -1 when chunked */
     const char *request_id;
-    void *stream_state;        /* of a gmv_stream_handler */
+    void *stream_state; /* of a gmv_stream_handler */
 } gmv_request;
 
 typedef enum gmv_caching {
@@ -56,23 +56,24 @@ typedef enum gmv_caching {
 #define GMV_ETAG_MAX     64
 
 typedef struct gmv_reply {
-    int http_status;               /* 200 when the handler does not set it */
-    const char *content_type;      /* static; "application/json" when the handler does not set it */
-    gmv_strbuf text;               /* the body, owned, unless one of the two below is set */
-    const void *static_body;       /* a body that lives as long as the process */
+    int http_status;          /* 200 when the handler does not set it */
+    const char *content_type; /* static; "application/json" when the handler does not set it */
+    gmv_strbuf text;          /* the body, owned, unless one of the two below is set */
+    const void *static_body;  /* a body that lives as long as the process */
     size_t static_nbytes;
-    bool has_bytes;                /* the body is `bytes` (device contents): Range is honoured */
-    gmv_bytes bytes;               /* released by the server once it has been sent */
+    bool has_bytes;  /* the body is `bytes` (device contents): Range is honoured */
+    gmv_bytes bytes; /* released by the server once it has been sent */
     gmv_caching caching;
     char location[GMV_LOCATION_MAX]; /* "" for none */
-    char etag[GMV_ETAG_MAX];         /* with its quotes, "" for none; If-None-Match is the server's work */
+    char etag[GMV_ETAG_MAX]; /* with its quotes, "" for none; If-None-Match is the server's work */
 } gmv_reply;
 
 typedef gmv_status (*gmv_handler)(gmv_request *request, gmv_reply *reply, gmv_error *err);
 
 /*
- * An octet-stream body, in pieces. Each function runs on a bulk worker, one at a time for a request; `begin` before the first byte
- * is taken from the client. After any failure, or when the client goes, `abort` frees request->stream_state.
+ * An octet-stream body, in pieces. Each function runs on a bulk worker, one at a time for a
+ * request; `begin` before the first byte is taken from the client. After any failure, or when the
+ * client goes, `abort` frees request->stream_state.
  */
 typedef struct gmv_stream_handler {
     gmv_status (*begin)(gmv_request *request, gmv_error *err);
@@ -83,10 +84,10 @@ typedef struct gmv_stream_handler {
 
 struct gmv_route {
     gmv_method method;
-    const char *path;                 /* "/v1/views/{id}/byte_slice" */
-    const char *operation_id;         /* as in the OpenAPI file */
-    gmv_kind kind;                    /* of {id}; GMV_KIND_ANY: any kind, or no {id} */
-    const char *query;                /* parameters it takes, comma-separated */
+    const char *path;         /* "/v1/views/{id}/byte_slice" */
+    const char *operation_id; /* as in the OpenAPI file */
+    gmv_kind kind;            /* of {id}; GMV_KIND_ANY: any kind, or no {id} */
+    const char *query;        /* parameters it takes, comma-separated */
     gmv_body body;
     gmv_lane lane;                    /* where it starts */
     gmv_handler handle;               /* NULL for octets */
@@ -97,21 +98,23 @@ struct gmv_route {
 extern const gmv_route gmv_routes[];
 extern const size_t gmv_routes_count;
 
-#define GMV_HANDLER(name)                                                                          \
+#define GMV_HANDLER(name) \
     gmv_status gmv__handle_##name(gmv_request *request, gmv_reply *reply, gmv_error *err)
 
 #define GMV_ROUTE(method, path, operation_id, kind, query, body, lane, name) GMV_HANDLER(name);
-#define GMV_ROUTE_STREAM(method, path, operation_id, kind, query, lane, name)                      \
+#define GMV_ROUTE_STREAM(method, path, operation_id, kind, query, lane, name) \
     extern const gmv_stream_handler gmv__stream_##name;
 #include "http/routes.def"
 #undef GMV_ROUTE
 #undef GMV_ROUTE_STREAM
 
 /*
- * The handle that {id} names, held by the operation. handle_unknown when the text is no id or of another kind than the
- * route's. Called after the body has been decoded, as the order of checks demands.
+ * The handle that {id} names, held by the operation. handle_unknown when the text is no id or of
+ * another kind than the route's. Called after the body has been decoded, as the order of checks
+ * demands.
  */
-GMV_NODISCARD gmv_status gmv_request_target(gmv_request *request, gmv_node **out_node, gmv_error *err);
+GMV_NODISCARD gmv_status gmv_request_target(gmv_request *request, gmv_node **out_node,
+                                            gmv_error *err);
 
 /* What handlers share; defined in service.h. */
 gmv_engine *gmv_service_engine(gmv_service *service);

@@ -167,11 +167,11 @@ static bool head_charset_is_utf8(const char *text, size_t length)
 {
     while (length) {
         const char *semicolon = memchr(text, ';', length);
-        size_t taken = semicolon ? (size_t) (semicolon - text) : length;
+        size_t taken = semicolon ? (size_t)(semicolon - text) : length;
         const char *equals = memchr(text, '=', taken);
         if (equals) {
             const char *name = text, *value = equals + 1;
-            size_t name_length = (size_t) (equals - text);
+            size_t name_length = (size_t)(equals - text);
             size_t value_length = taken - name_length - 1;
             head_trim(&name, &name_length);
             head_trim(&value, &value_length);
@@ -199,7 +199,7 @@ gmv_media gmv_head_media(const gmv_head *head)
         return GMV_MEDIA_OTHER;
     const char *semicolon = memchr(field->text, ';', field->length);
     const char *type = field->text;
-    size_t length = semicolon ? (size_t) (semicolon - type) : field->length;
+    size_t length = semicolon ? (size_t)(semicolon - type) : field->length;
     const char *rest = type + length;
     size_t rest_length = field->length - length;
     head_trim(&type, &length);
@@ -233,10 +233,10 @@ bool gmv_etag_listed(const gmv_field_value *list, const char *etag, bool weak)
             text += 2;
         if (text == end || *text != '"')
             return false;
-        const char *quote = memchr(text + 1, '"', (size_t) (end - text - 1));
+        const char *quote = memchr(text + 1, '"', (size_t)(end - text - 1));
         if (!quote)
             return false;
-        size_t length = (size_t) (quote + 1 - text);
+        size_t length = (size_t)(quote + 1 - text);
         if ((weak || !is_weak) && length == etag_length && memcmp(text, etag, length) == 0)
             return true;
         text = quote + 1;

@@ -43,8 +43,8 @@ typedef enum gmv_media {
 } gmv_media;
 
 typedef struct gmv_head {
-    bool is_http_1_1;     /* 1.1 or later */
-    bool has_bad_name;    /* a field name is no token */
+    bool is_http_1_1;  /* 1.1 or later */
+    bool has_bad_name; /* a field name is no token */
     gmv_field_value fields[GMV_FIELD_COUNT];
     bool is_framing_safe; /* set by the check: where the body ends is beyond doubt */
     int64_t body_nbytes;  /* set by the check: -1 when chunked */

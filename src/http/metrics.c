@@ -14,8 +14,29 @@
 #define METRICS_NS_PER_SECOND 1000000000
 
 static const int metrics_statuses[] = {
-    0,   200, 201, 206, 304, 400, 401, 403, 404, 405, 409, 410, 412, 413,
-    415, 416, 422, 429, 431, 500, 503, 507, /* any other: */ -1,
+    0,
+    200,
+    201,
+    206,
+    304,
+    400,
+    401,
+    403,
+    404,
+    405,
+    409,
+    410,
+    412,
+    413,
+    415,
+    416,
+    422,
+    429,
+    431,
+    500,
+    503,
+    507,
+    /* any other: */ -1,
 };
 #define METRICS_N_STATUSES (sizeof metrics_statuses / sizeof metrics_statuses[0])
 
@@ -24,11 +45,11 @@ static const struct {
     int64_t ns;
     const char *text;
 } metrics_bounds[] = {
-    {100000, "0.0001"},    {250000, "0.00025"},   {500000, "0.0005"},   {1000000, "0.001"},
-    {2500000, "0.0025"},   {5000000, "0.005"},    {10000000, "0.01"},   {25000000, "0.025"},
-    {50000000, "0.05"},    {100000000, "0.1"},    {250000000, "0.25"},  {500000000, "0.5"},
-    {1000000000, "1"},     {2500000000, "2.5"},   {5000000000, "5"},    {10000000000, "10"},
-    {30000000000, "30"},   {60000000000, "60"},
+    {100000, "0.0001"},  {250000, "0.00025"}, {500000, "0.0005"},  {1000000, "0.001"},
+    {2500000, "0.0025"}, {5000000, "0.005"},  {10000000, "0.01"},  {25000000, "0.025"},
+    {50000000, "0.05"},  {100000000, "0.1"},  {250000000, "0.25"}, {500000000, "0.5"},
+    {1000000000, "1"},   {2500000000, "2.5"}, {5000000000, "5"},   {10000000000, "10"},
+    {30000000000, "30"}, {60000000000, "60"},
 };
 #define METRICS_N_BOUNDS (sizeof metrics_bounds / sizeof metrics_bounds[0])
 
@@ -92,7 +113,7 @@ void gmv_metrics_count_request(gmv_metrics *metrics, size_t route, gmv_method_la
     while (i < METRICS_N_BOUNDS && metrics_bounds[i].ns < duration_ns)
         i++;
     metrics_add(&cell->buckets[i], 1);
-    metrics_add(&cell->sum_ns, duration_ns > 0 ? (uint64_t) duration_ns : 0);
+    metrics_add(&cell->sum_ns, duration_ns > 0 ? (uint64_t)duration_ns : 0);
 }
 
 void gmv_metrics_count_transfer(gmv_metrics *metrics, bool is_upload, uint64_t nbytes)
@@ -146,8 +167,8 @@ static void metrics_write_histogram(const gmv_metrics *metrics, size_t index, gm
     static const char name[] = "gmvd_http_request_duration_seconds";
     for (size_t i = 0; i <= METRICS_N_BOUNDS; i++)
         gmv_strbuf_printf(out, "%s_bucket{method=\"%s\",route=\"%s\",le=\"%s\"} %" PRIu64 "\n",
-                          name, method, path, i < METRICS_N_BOUNDS ? metrics_bounds[i].text : "+Inf",
-                          counts[i]);
+                          name, method, path,
+                          i < METRICS_N_BOUNDS ? metrics_bounds[i].text : "+Inf", counts[i]);
     uint64_t sum = metrics_load(&cell->sum_ns);
     gmv_strbuf_printf(out, "%s_sum{method=\"%s\",route=\"%s\"} %" PRIu64 ".%09" PRIu64 "\n", name,
                       method, path, sum / METRICS_NS_PER_SECOND, sum % METRICS_NS_PER_SECOND);
@@ -171,7 +192,7 @@ static void metrics_write_handles(const gmv_service *service, gmv_strbuf *out)
     metrics_family(out, "handles", "gauge", "Named handles.");
     for (int kind = GMV_KIND_BUFFER; kind < GMV_KIND_SESSION; kind++)
         gmv_strbuf_printf(out, "gmvd_handles{kind=\"%s\"} %" PRIu64 "\n",
-                          gmv_kind_name((gmv_kind) kind), counts.named[kind]);
+                          gmv_kind_name((gmv_kind)kind), counts.named[kind]);
 }
 
 static void metrics_write_buffers(const gmv_service *service, gmv_strbuf *out)
@@ -180,11 +201,11 @@ static void metrics_write_buffers(const gmv_service *service, gmv_strbuf *out)
     metrics_family(out, "buffer_bytes", "gauge", "Bytes of live buffers.");
     for (size_t i = 0; i < engine->n_devices; i++)
         for (int origin = 0; origin < GMV_ORIGIN_COUNT; origin++)
-            gmv_strbuf_printf(out, "gmvd_buffer_bytes{device=\"%" PRId32 "\",origin=\"%s\"} %" PRIu64
-                                   "\n",
-                              gmv_device_describe(engine->devices[i])->ordinal,
-                              gmv_origin_name((gmv_origin) origin),
-                              (uint64_t) atomic_load(&engine->registered_nbytes[i][origin]));
+            gmv_strbuf_printf(
+                out, "gmvd_buffer_bytes{device=\"%" PRId32 "\",origin=\"%s\"} %" PRIu64 "\n",
+                gmv_device_describe(engine->devices[i])->ordinal,
+                gmv_origin_name((gmv_origin)origin),
+                (uint64_t)atomic_load(&engine->registered_nbytes[i][origin]));
 }
 
 static void metrics_write_devices(const gmv_service *service, gmv_strbuf *out)
@@ -219,7 +240,7 @@ static void metrics_write_process(const gmv_metrics *metrics, const gmv_service 
                       metrics->started_at_ms / 1000, metrics->started_at_ms % 1000);
     metrics_family(out, "operations_in_flight", "gauge", "Operations that run now.");
     gmv_strbuf_printf(out, "gmvd_operations_in_flight %" PRIu64 "\n",
-                      (uint64_t) atomic_load(&service->engine.operations_in_flight));
+                      (uint64_t)atomic_load(&service->engine.operations_in_flight));
 }
 
 void gmv_metrics_write(const gmv_metrics *metrics, const gmv_service *service, gmv_strbuf *out)

@@ -26,7 +26,8 @@ static const char respond_no_memory[] =
     "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,"
     "\"code\":\"overloaded\",\"detail\":\"the daemon is out of memory; try again later\"}";
 
-/* ---- bodies ---------------------------------------------------------------------------------------- */
+/* ---- bodies
+ * ---------------------------------------------------------------------------------------- */
 
 static void sent_bytes_release(sent_bytes *sent)
 {
@@ -83,14 +84,15 @@ void gmv__answer_error(gmv_answer *answer, const gmv_error *err, const char *req
     answer->is_retryable = true;
 }
 
-/* ---- conditions ------------------------------------------------------------------------------------ */
+/* ---- conditions
+ * ------------------------------------------------------------------------------------ */
 
 static void respond_fail(gmv_exchange *exchange, gmv_answer *answer, gmv_status status,
                          const char *parameter, const char *message)
 {
     gmv_error err;
     gmv_error_init(&err);
-    (void) gmv_fail_parameter(&err, status, parameter, "%s", message);
+    (void)gmv_fail_parameter(&err, status, parameter, "%s", message);
     gmv__answer_error(answer, &err, exchange->request_id);
 }
 
@@ -154,7 +156,8 @@ static void respond_cut_range(gmv_exchange *exchange, gmv_answer *answer, const 
     snprintf(answer->content_range, sizeof answer->content_range, "bytes */%" PRIu64, whole);
 }
 
-/* ---- responses ------------------------------------------------------------------------------------- */
+/* ---- responses
+ * ------------------------------------------------------------------------------------- */
 
 static struct MHD_Response *respond_create_static(const void *body, size_t nbytes)
 {
@@ -184,7 +187,7 @@ static struct MHD_Response *respond_create_bytes(gmv_exchange *exchange, gmv_ans
         void *out;
     } pointer = {.in = nbytes ? body : ""};
     struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
-        (size_t) nbytes, pointer.out, sent_bytes_free, sent);
+        (size_t)nbytes, pointer.out, sent_bytes_free, sent);
     if (!response) {
         sent_bytes_free(sent);
         return NULL;
@@ -280,7 +283,7 @@ enum MHD_Result gmv__respond(gmv_exchange *exchange, gmv_answer *answer)
         bool closes = answer->closes;
         gmv_error err;
         gmv_error_init(&err);
-        (void) gmv_fail_no_memory(&err);
+        (void)gmv_fail_no_memory(&err);
         gmv__answer_error(answer, &err, exchange->request_id);
         answer->closes = answer->closes || closes;
         response = respond_build(exchange, answer);
@@ -290,7 +293,7 @@ enum MHD_Result gmv__respond(gmv_exchange *exchange, gmv_answer *answer)
     if (!response)
         return MHD_NO;
     enum MHD_Result result =
-        MHD_queue_response(exchange->connection, (unsigned) http_status, response);
+        MHD_queue_response(exchange->connection, (unsigned)http_status, response);
     MHD_destroy_response(response);
     if (result == MHD_YES) {
         exchange->is_answered = true;
@@ -312,9 +315,8 @@ void gmv__respond_raw(gmv_exchange *exchange, gmv_answer *answer)
     gmv_strbuf_printf(&text,
                       "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
                       "Connection: close\r\nX-Request-Id: %s\r\n",
-                      reply->http_status,
-                      MHD_get_reason_phrase_for((unsigned) reply->http_status), reply->content_type,
-                      nbytes, exchange->request_id);
+                      reply->http_status, MHD_get_reason_phrase_for((unsigned)reply->http_status),
+                      reply->content_type, nbytes, exchange->request_id);
     if (answer->allow)
         gmv_strbuf_printf(&text, "Allow: %s\r\n", answer->allow);
     if (answer->is_retryable)
@@ -323,7 +325,7 @@ void gmv__respond_raw(gmv_exchange *exchange, gmv_answer *answer)
     if (!exchange->is_head_request)
         gmv_strbuf_append(&text, body, nbytes);
     if (!gmv_strbuf_failed(&text) && send(info->connect_fd, text.data, text.length,
-                                          MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t) text.length)
+                                          MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)text.length)
         exchange->http_status = reply->http_status;
     gmv_strbuf_fini(&text);
 }

@@ -67,12 +67,12 @@ static bool router_split(const char *path, size_t length, router_path *out_path)
     out_path->n_segments = 0;
     while (path < end && *path == '/') {
         path++;
-        const char *slash = memchr(path, '/', (size_t) (end - path));
+        const char *slash = memchr(path, '/', (size_t)(end - path));
         const char *stop = slash ? slash : end;
         size_t i = out_path->n_segments;
         if (i == ROUTER_SEGMENTS_MAX || stop == path)
             return false;
-        if (!gmv_segment_decode(path, (size_t) (stop - path), out_path->segments[i],
+        if (!gmv_segment_decode(path, (size_t)(stop - path), out_path->segments[i],
                                 ROUTER_SEGMENT_MAX))
             return false;
         out_path->lengths[i] = strlen(out_path->segments[i]);

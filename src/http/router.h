@@ -20,9 +20,9 @@ typedef enum gmv_routing {
 #define GMV_ALLOW_MAX 48
 
 typedef struct gmv_route_match {
-    const gmv_route *route;    /* found only */
-    size_t index;              /* of the route in its table */
-    bool has_id;               /* {id} is the canonical text of an id */
+    const gmv_route *route; /* found only */
+    size_t index;           /* of the route in its table */
+    bool has_id;            /* {id} is the canonical text of an id */
     gmv_id id;
     char allow[GMV_ALLOW_MAX]; /* no method only: "GET, HEAD, DELETE" */
 } gmv_route_match;

@@ -29,9 +29,10 @@
 #define SERVER_SETTLE_MS         2000 /* for answers of requests that were given up */
 #define SERVER_POLL_MS           2
 #define SERVER_DESCRIPTORS_SPARE 64
-#define SERVER_STACK_NBYTES      ((size_t) 512 << 10)
+#define SERVER_STACK_NBYTES      ((size_t)512 << 10)
 
-/* ---- the address --------------------------------------------------------------------------------- */
+/* ---- the address
+ * --------------------------------------------------------------------------------- */
 
 typedef struct server_address {
     struct sockaddr_storage storage;
@@ -43,7 +44,7 @@ static gmv_status server_split_address(const char *listen_at, char host[64], cha
                                        gmv_error *err)
 {
     const char *colon = strrchr(listen_at, ':');
-    size_t host_length = colon ? (size_t) (colon - listen_at) : 0;
+    size_t host_length = colon ? (size_t)(colon - listen_at) : 0;
     uint64_t number;
     if (!colon || host_length == 0 || host_length >= 64 || strlen(colon + 1) >= 8 ||
         !gmv_parse_uint64(colon + 1, strlen(colon + 1), &number) || number > 65535)
@@ -96,11 +97,11 @@ static void server_write_url(gmv_server *server, const struct sockaddr_storage *
                              socklen_t length)
 {
     char host[64] = "", port[8] = "0";
-    (void) getnameinfo((const struct sockaddr *) storage, length, host, sizeof host, port,
-                       sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    (void)getnameinfo((const struct sockaddr *)storage, length, host, sizeof host, port,
+                      sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
     uint64_t number = 0;
-    (void) !gmv_parse_uint64(port, strlen(port), &number);
-    server->port = (uint16_t) number;
+    (void)!gmv_parse_uint64(port, strlen(port), &number);
+    server->port = (uint16_t)number;
     bool is_v6 = storage->ss_family == AF_INET6;
     snprintf(server->url, sizeof server->url, "http://%s%s%s:%s", is_v6 ? "[" : "", host,
              is_v6 ? "]" : "", port);
@@ -127,19 +128,20 @@ static gmv_status server_listen(gmv_server *server, gmv_error *err)
     if (server->listen_fd < 0)
         return server_fail_system(err, "no socket can be made");
     int on = 1;
-    (void) setsockopt(server->listen_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(server->listen_fd, (const struct sockaddr *) &address.storage, address.length) != 0 ||
+    (void)setsockopt(server->listen_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(server->listen_fd, (const struct sockaddr *)&address.storage, address.length) != 0 ||
         listen(server->listen_fd, SERVER_BACKLOG) != 0)
         return server_fail_system(err, "the address cannot be listened on");
     struct sockaddr_storage bound = {0};
     socklen_t length = sizeof bound;
-    if (getsockname(server->listen_fd, (struct sockaddr *) &bound, &length) != 0)
+    if (getsockname(server->listen_fd, (struct sockaddr *)&bound, &length) != 0)
         return server_fail_system(err, "the listening address cannot be read");
     server_write_url(server, &bound, length);
     return GMV_OK;
 }
 
-/* ---- connections --------------------------------------------------------------------------------- */
+/* ---- connections
+ * --------------------------------------------------------------------------------- */
 
 static void server_on_connection(void *context, struct MHD_Connection *connection,
                                  void **socket_context, enum MHD_ConnectionNotificationCode code)
@@ -161,8 +163,8 @@ static void server_turn_away(int fd)
         "Content-Length: 141\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
         "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,"
         "\"code\":\"overloaded\",\"detail\":\"all connections are in use; try again later\"}";
-    (void) !send(fd, answer, sizeof answer - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    (void) shutdown(fd, SHUT_WR);
+    (void)!send(fd, answer, sizeof answer - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)shutdown(fd, SHUT_WR);
     close(fd);
 }
 
@@ -175,11 +177,11 @@ static void server_take(gmv_server *server, int fd, const struct sockaddr_storag
         return;
     }
     int nbytes = GMV_SOCKET_SEND_NBYTES;
-    (void) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &nbytes, sizeof nbytes);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &nbytes, sizeof nbytes);
     /* Descriptors are reused from the lowest, so they spread connections evenly. On failure the
      * library has closed the socket. */
-    (void) MHD_add_connection(server->daemons[(size_t) fd % server->n_daemons], fd,
-                              (const struct sockaddr *) peer, length);
+    (void)MHD_add_connection(server->daemons[(size_t)fd % server->n_daemons], fd,
+                             (const struct sockaddr *)peer, length);
 }
 
 /* Takes all that wait; false when the system has no descriptors left. */
@@ -188,7 +190,7 @@ static bool server_accept(gmv_server *server)
     for (;;) {
         struct sockaddr_storage peer = {0};
         socklen_t length = sizeof peer;
-        int fd = accept4(server->listen_fd, (struct sockaddr *) &peer, &length,
+        int fd = accept4(server->listen_fd, (struct sockaddr *)&peer, &length,
                          SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
             server_take(server, fd, &peer, length);
@@ -216,7 +218,8 @@ static void *server_acceptor_main(void *argument)
     return NULL;
 }
 
-/* ---- libmicrohttpd ------------------------------------------------------------------------------- */
+/* ---- libmicrohttpd
+ * ------------------------------------------------------------------------------- */
 
 /* Paths are decoded by the router, segment by segment. */
 static size_t server_keep_escapes(void *context, struct MHD_Connection *connection, char *text)
@@ -249,14 +252,15 @@ static struct MHD_Daemon *server_start_daemon(gmv_server *server)
         gmv__exchange_on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, server_on_connection,
         server, MHD_OPTION_CONNECTION_MEMORY_LIMIT, GMV_CONNECTION_NBYTES,
         MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned) (service->connection_limit + 2 * GMV_SURPLUS_CONNECTIONS),
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned) service->idle_timeout_seconds,
+        (unsigned)(service->connection_limit + 2 * GMV_SURPLUS_CONNECTIONS),
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)service->idle_timeout_seconds,
         MHD_OPTION_THREAD_STACK_SIZE, SERVER_STACK_NBYTES,
         /* 0.9.75 answers twice when it is strict */
         MHD_OPTION_STRICT_FOR_CLIENT, MHD_get_version()[0] == '0' ? 0 : 1, MHD_OPTION_END);
 }
 
-/* ---- start --------------------------------------------------------------------------------------- */
+/* ---- start
+ * --------------------------------------------------------------------------------------- */
 
 static uint32_t server_default(uint32_t given, uint32_t otherwise)
 {
@@ -271,7 +275,7 @@ static uint32_t server_connection_limit(uint32_t wanted)
         return wanted;
     uint64_t spare = SERVER_DESCRIPTORS_SPARE + 2 * GMV_SURPLUS_CONNECTIONS;
     uint64_t room = limit.rlim_cur > spare + 16 ? limit.rlim_cur - spare : 16;
-    return (uint32_t) GMV_MIN(room, (uint64_t) wanted);
+    return (uint32_t)GMV_MIN(room, (uint64_t)wanted);
 }
 
 static void server_set_defaults(gmv_server *server)
@@ -279,9 +283,9 @@ static void server_set_defaults(gmv_server *server)
     gmv_service *service = server->service;
     gmv_server_options *options = &server->options;
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t n_cores = online > 1 ? (uint32_t) GMV_MIN(online, 64) : 1;
+    uint32_t n_cores = online > 1 ? (uint32_t)GMV_MIN(online, 64) : 1;
     options->n_http_threads = server_default(options->n_http_threads, GMV_MAX(n_cores / 4, 1u));
-    options->n_http_threads = GMV_MIN(options->n_http_threads, (uint32_t) GMV_HTTP_THREADS_MAX);
+    options->n_http_threads = GMV_MIN(options->n_http_threads, (uint32_t)GMV_HTTP_THREADS_MAX);
     options->n_short_workers = server_default(options->n_short_workers, GMV_MAX(n_cores / 2, 1u));
     options->n_bulk_workers = server_default(options->n_bulk_workers, GMV_MAX(n_cores / 2, 1u));
     options->max_short_jobs = server_default(options->max_short_jobs, 1024);
@@ -352,7 +356,7 @@ gmv_status gmv_server_start(gmv_service *service, const gmv_server_options *opti
     gmv_server *server = gmv_calloc(1, sizeof *server);
     if (!server)
         return gmv_fail_no_memory(err);
-    (void) signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGPIPE, SIG_IGN);
     server->service = service;
     server->options = *options;
     server->listen_fd = -1;
@@ -379,13 +383,14 @@ uint16_t gmv_server_port(const gmv_server *server)
     return server->port;
 }
 
-/* ---- stop ---------------------------------------------------------------------------------------- */
+/* ---- stop
+ * ---------------------------------------------------------------------------------------- */
 
 static void server_stop_listening(gmv_server *server)
 {
     if (server->has_acceptor) {
         const uint64_t one = 1;
-        (void) !write(server->stop_fd, &one, sizeof one);
+        (void)!write(server->stop_fd, &one, sizeof one);
         pthread_join(server->acceptor, NULL);
         server->has_acceptor = false;
     }
@@ -418,9 +423,9 @@ bool gmv_server_drain(gmv_server *server, int64_t timeout_ms)
     gmv__exchange_abandon_all(server);
     if (!is_quiet) {
         gmv_log(GMV_LOG_WARNING, "drain_timeout",
-                gmv_log_int("requests", (int64_t) (atomic_load(&server->n_started) -
-                                                   atomic_load(&server->n_completed))));
-        (void) server_wait_quiet(server, GMV_MIN(timeout_ms, SERVER_SETTLE_MS));
+                gmv_log_int("requests", (int64_t)(atomic_load(&server->n_started) -
+                                                  atomic_load(&server->n_completed))));
+        (void)server_wait_quiet(server, GMV_MIN(timeout_ms, SERVER_SETTLE_MS));
     }
     /* Nothing is suspended now, and nothing will be: the library may close what is left. */
     for (size_t i = 0; i < server->n_daemons; i++)

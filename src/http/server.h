@@ -14,16 +14,16 @@
 typedef struct gmv_server gmv_server;
 
 typedef struct gmv_server_options {
-    const char *listen;         /* "127.0.0.1:8080", "[::1]:0", "localhost:8080"; port 0: any free one */
-    bool insecure;              /* may listen elsewhere than on the loopback */
-    const gmv_route *routes;    /* @borrowed, outlives the server */
+    const char *listen; /* "127.0.0.1:8080", "[::1]:0", "localhost:8080"; port 0: any free one */
+    bool insecure;      /* may listen elsewhere than on the loopback */
+    const gmv_route *routes; /* @borrowed, outlives the server */
     size_t n_routes;
-    uint32_t n_http_threads;    /* each of these: 0 for the default */
+    uint32_t n_http_threads; /* each of these: 0 for the default */
     uint32_t n_short_workers;
     uint32_t n_bulk_workers;
-    uint32_t max_short_jobs;    /* waiting and running */
+    uint32_t max_short_jobs; /* waiting and running */
     uint32_t max_bulk_jobs;
-    uint32_t max_uploads;       /* octet-stream bodies at once, a staging block each */
+    uint32_t max_uploads; /* octet-stream bodies at once, a staging block each */
 } gmv_server_options;
 
 /*

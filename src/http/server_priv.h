@@ -23,11 +23,11 @@
 
 #define GMV_HTTP_THREADS_MAX    32
 #define GMV_REQUEST_ID_MAX      129
-#define GMV_INLINE_JSON_NBYTES  ((size_t) 64 << 10) /* longer bodies are parsed by a worker */
-#define GMV_DROP_NBYTES         ((uint64_t) 8 << 20) /* of a refused body, before the answer */
-#define GMV_STAGING_NBYTES      ((size_t) 1 << 20)
+#define GMV_INLINE_JSON_NBYTES  ((size_t)64 << 10)  /* longer bodies are parsed by a worker */
+#define GMV_DROP_NBYTES         ((uint64_t)8 << 20) /* of a refused body, before the answer */
+#define GMV_STAGING_NBYTES      ((size_t)1 << 20)
 #define GMV_SOCKET_SEND_NBYTES  (64 << 10) /* the kernel doubles it */
-#define GMV_CONNECTION_NBYTES   ((size_t) 32 << 10)
+#define GMV_CONNECTION_NBYTES   ((size_t)32 << 10)
 #define GMV_SURPLUS_CONNECTIONS 64 /* beyond the limit: they hear 503 instead of nothing */
 
 typedef struct gmv_exchange gmv_exchange;
@@ -37,7 +37,7 @@ struct gmv_server {
     gmv_server_options options;
     gmv_router *router;
     gmv_workers *workers;
-    bool checks_host;           /* bound to the loopback */
+    bool checks_host; /* bound to the loopback */
     char url[80];
     uint16_t port;
     char request_id_prefix[17]; /* of this process, random */
@@ -63,9 +63,9 @@ struct gmv_server {
 /* A reply and what only the server adds to it. */
 typedef struct gmv_answer {
     gmv_reply reply;
-    const char *allow;     /* 405 */
-    bool is_retryable;     /* Retry-After */
-    bool closes;           /* the connection, behind it */
+    const char *allow; /* 405 */
+    bool is_retryable; /* Retry-After */
+    bool closes;       /* the connection, behind it */
     char content_range[80];
 } gmv_answer;
 
@@ -82,16 +82,16 @@ struct gmv_exchange {
     gmv_exchange *previous, *next; /* in server->jobs */
     gmv_server *server;
     struct MHD_Connection *connection;
-    atomic_uint references;        /* the connection's, and a job's */
-    atomic_bool is_abandoned;      /* set under jobs_lock */
+    atomic_uint references;   /* the connection's, and a job's */
+    atomic_bool is_abandoned; /* set under jobs_lock */
 
     /* the HTTP thread's */
     bool is_examined, is_head_done, is_suspended;
-    bool is_surplus;               /* beyond the limit of connections */
-    bool is_refused;               /* `refusal` is the answer */
+    bool is_surplus; /* beyond the limit of connections */
+    bool is_refused; /* `refusal` is the answer */
     bool is_answered;
-    bool is_given_up;              /* seen is_abandoned: the worker's members are not ours any more */
-    bool is_type_wrong;            /* refused with the first byte of the body */
+    bool is_given_up;   /* seen is_abandoned: the worker's members are not ours any more */
+    bool is_type_wrong; /* refused with the first byte of the body */
     bool is_head_request;
     gmv_method_label method_label;
     size_t route_index;
@@ -105,21 +105,22 @@ struct gmv_exchange {
 
     /* the worker's while a job is under way */
     gmv_task task;
-    bool has_run;                  /* `reply` is the answer */
+    bool has_run; /* `reply` is the answer */
     bool task_failed;
-    gmv_lane lane;                 /* the lane that `task` holds a place in */
+    gmv_lane lane; /* the lane that `task` holds a place in */
     gmv_request request;
     gmv_answer reply;
-    char *body;                    /* JSON, owned */
+    char *body; /* JSON, owned */
     size_t body_capacity;
-    bool has_stream;               /* a place in the bulk lane, one of the uploads, and staging */
-    unsigned char *staging;        /* owned */
+    bool has_stream;        /* a place in the bulk lane, one of the uploads, and staging */
+    unsigned char *staging; /* owned */
     size_t staging_capacity, staging_nbytes;
 
-    char target[];                 /* raw, as it came */
+    char target[]; /* raw, as it came */
 };
 
-/* ---- exchange.c ---------------------------------------------------------------------------------- */
+/* ---- exchange.c
+ * ---------------------------------------------------------------------------------- */
 
 void *gmv__exchange_on_target(void *server, const char *target, struct MHD_Connection *connection);
 enum MHD_Result gmv__exchange_on_call(void *server, struct MHD_Connection *connection,
@@ -131,7 +132,8 @@ void gmv__exchange_on_completed(void *server, struct MHD_Connection *connection,
 /* Gives up every suspended request; none is suspended afterwards. */
 void gmv__exchange_abandon_all(gmv_server *server);
 
-/* ---- respond.c ----------------------------------------------------------------------------------- */
+/* ---- respond.c
+ * ----------------------------------------------------------------------------------- */
 
 /* Turns an error into an answer; what the answer held before is let go. */
 void gmv__answer_error(gmv_answer *answer, const gmv_error *err, const char *request_id);

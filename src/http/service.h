@@ -10,15 +10,15 @@ typedef struct gmv_metrics gmv_metrics;
 struct gmv_service {
     gmv_engine engine;
     gmv_metrics *metrics;
-    const char *backend;        /* "host" or "cuda" */
-    int64_t started_at_ms;      /* wall */
-    int64_t started_at_ns;      /* monotonic */
+    const char *backend;   /* "host" or "cuda" */
+    int64_t started_at_ms; /* wall */
+    int64_t started_at_ns; /* monotonic */
     uint64_t max_json_nbytes;
     uint32_t n_http_threads;
     uint32_t n_workers;
     uint32_t connection_limit;
     int64_t idle_timeout_seconds;
-    uint32_t max_uploads;       /* octet-stream bodies at once */
+    uint32_t max_uploads; /* octet-stream bodies at once */
     atomic_bool draining;
 };
 

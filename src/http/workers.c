@@ -25,7 +25,7 @@ typedef struct lane_queue {
     pthread_cond_t wake;
     gmv_job *head, *tail; /* guarded by lock, as are the next two */
     bool is_stopping;
-    bool is_poked;        /* maintenance only: there is something to reap */
+    bool is_poked; /* maintenance only: there is something to reap */
     atomic_uint n_reserved;
     uint32_t max_reserved;
 } lane_queue;
@@ -112,7 +112,7 @@ static void *worker_main(void *argument)
 {
     worker *self = argument;
     /* On Linux the nice value belongs to the thread. A refusal costs latency only. */
-    (void) setpriority(PRIO_PROCESS, (id_t) syscall(SYS_gettid), WORKER_NICE);
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WORKER_NICE);
     for (gmv_job *job; (job = queue_pop(self->queue)) != NULL;)
         job->run(job, self->lane, self->streams);
     return NULL;
@@ -121,8 +121,8 @@ static void *worker_main(void *argument)
 static void deadline_after(clockid_t clock, int64_t milliseconds, struct timespec *out_time)
 {
     clock_gettime(clock, out_time);
-    out_time->tv_sec += (time_t) (milliseconds / 1000);
-    out_time->tv_nsec += (long) (milliseconds % 1000) * 1000000;
+    out_time->tv_sec += (time_t)(milliseconds / 1000);
+    out_time->tv_nsec += (long)(milliseconds % 1000) * 1000000;
     if (out_time->tv_nsec >= 1000000000) {
         out_time->tv_sec++;
         out_time->tv_nsec -= 1000000000;
@@ -148,7 +148,7 @@ static bool maintenance_wait(lane_queue *queue, gmv_job **out_job)
 static void *maintenance_main(void *argument)
 {
     worker *self = argument;
-    (void) setpriority(PRIO_PROCESS, (id_t) syscall(SYS_gettid), WORKER_NICE);
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WORKER_NICE);
     gmv_job *job;
     do {
         bool goes_on = maintenance_wait(self->queue, &job);
@@ -175,8 +175,8 @@ static gmv_status worker_start(worker *self, void *(*main)(void *), gmv_error *e
 {
     int code = pthread_create(&self->thread, NULL, main, self);
     if (code != 0)
-        return gmv_fail(err, GMV_ERR_OVERLOADED, NULL, "a worker thread cannot be started: error %d",
-                        code);
+        return gmv_fail(err, GMV_ERR_OVERLOADED, NULL,
+                        "a worker thread cannot be started: error %d", code);
     self->is_started = true;
     return GMV_OK;
 }
@@ -213,7 +213,7 @@ static gmv_status workers_open(gmv_workers *workers, uint32_t n_short, gmv_error
 gmv_status gmv_workers_create(gmv_engine *engine, const gmv_workers_options *options,
                               gmv_workers **out_workers, gmv_error *err)
 {
-    size_t n_threads = (size_t) options->n_short + options->n_bulk;
+    size_t n_threads = (size_t)options->n_short + options->n_bulk;
     gmv_workers *workers = gmv_calloc(1, sizeof *workers + n_threads * sizeof workers->threads[0]);
     if (!workers)
         return gmv_fail_no_memory(err);

@@ -23,8 +23,8 @@ struct gmv_job {
 typedef struct gmv_workers gmv_workers;
 
 typedef struct gmv_workers_options {
-    uint32_t n_short, n_bulk;         /* threads, at least 1 each */
-    uint32_t max_short, max_bulk;     /* jobs waiting and running */
+    uint32_t n_short, n_bulk;     /* threads, at least 1 each */
+    uint32_t max_short, max_bulk; /* jobs waiting and running */
 } gmv_workers_options;
 
 /* @newref: stopped by gmv_workers_stop, then destroyed by gmv_workers_destroy. */
