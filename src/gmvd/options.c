@@ -39,6 +39,9 @@ static const char *const option_when_lost[] = {"exit", "stay", NULL};
 #define OPTION_NBYTES_MAX  ((uint64_t)INT64_MAX)
 #define OPTION_SECONDS_MAX 86400
 
+/* The place of "config" below. */
+#define OPTION_CONFIG 1
+
 static const option_setting option_settings[] = {
     {"listen", OPTION_TEXT, OPTION_AT(listen), 0, 0, NULL},
     {"config", OPTION_TEXT, OPTION_AT(config), 0, 0, NULL},
@@ -367,7 +370,7 @@ int gmvd_options_read(int argc, char *const argv[], const char *(*environment)(c
     char name[64];
     option_set_defaults(out_options);
     out_error[0] = '\0';
-    const option_setting *config = option_find("config", strlen("config"));
+    const option_setting *config = &option_settings[OPTION_CONFIG];
     const char *path = option_environment(&reader, config, name);
     if (path && !option_set(&reader, config, path, name))
         return EX_USAGE;
