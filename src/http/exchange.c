@@ -81,7 +81,7 @@ static void exchange_unref(gmv_exchange *exchange, bool may_block)
 {
     if (atomic_fetch_sub(&exchange->references, 1) != 1)
         return;
-    if (may_block || (!exchange->has_stream && !exchange->reply.reply.has_bytes)) {
+    if (may_block || !exchange->has_stream) {
         exchange_free(exchange);
         return;
     }

@@ -15,13 +15,6 @@
 #include "codec/problem.h"
 #include "codec/range.h"
 
-/* Device contents that are being sent. */
-typedef struct sent_bytes {
-    gmv_job job;
-    gmv_server *server;
-    gmv_bytes bytes;
-} sent_bytes;
-
 static const char respond_no_memory[] =
     "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,"
     "\"code\":\"overloaded\",\"detail\":\"the daemon is out of memory; try again later\"}";
@@ -29,27 +22,12 @@ static const char respond_no_memory[] =
 /* ---- bodies
  * ---------------------------------------------------------------------------------------- */
 
-static void sent_bytes_release(sent_bytes *sent)
+/* The response dies, on an HTTP thread; what is left to free is freed by maintenance. */
+static void respond_free_bytes(void *context)
 {
-    gmv_bytes_release(&sent->bytes);
-    gmv_free(sent);
-}
-
-static void sent_bytes_run(gmv_job *job, gmv_lane lane, gmv_stream *const *streams)
-{
-    sent_bytes_release(GMV_CONTAINER_OF(job, sent_bytes, job));
-}
-
-/* The response dies, on an HTTP thread: scratch memory is freed elsewhere, for that may block. */
-static void sent_bytes_free(void *context)
-{
-    sent_bytes *sent = context;
-    if (!sent->bytes.scratch) {
-        sent_bytes_release(sent);
-        return;
-    }
-    sent->job.run = sent_bytes_run;
-    gmv_workers_maintain(sent->server->workers, &sent->job);
+    gmv_bytes *bytes = context;
+    gmv_bytes_release(bytes);
+    gmv_free(bytes);
 }
 
 static void respond_reply_fini(gmv_reply *reply)
@@ -177,19 +155,19 @@ static struct MHD_Response *respond_create_bytes(gmv_exchange *exchange, gmv_ans
     respond_cut_range(exchange, answer, &body, &nbytes);
     if (!reply->has_bytes)
         return NULL;
-    sent_bytes *sent = gmv_malloc(sizeof *sent);
+    gmv_bytes *sent = gmv_malloc(sizeof *sent);
     if (!sent)
         return NULL;
-    *sent = (sent_bytes){.server = exchange->server, .bytes = reply->bytes};
+    *sent = reply->bytes;
     reply->has_bytes = false;
     union {
         const void *in;
         void *out;
     } pointer = {.in = nbytes ? body : ""};
     struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
-        (size_t)nbytes, pointer.out, sent_bytes_free, sent);
+        (size_t)nbytes, pointer.out, respond_free_bytes, sent);
     if (!response) {
-        sent_bytes_free(sent);
+        respond_free_bytes(sent);
         return NULL;
     }
     if (!exchange->is_head_request)

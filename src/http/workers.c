@@ -154,7 +154,7 @@ static void *maintenance_main(void *argument)
         bool goes_on = maintenance_wait(self->queue, &job);
         if (job)
             job->run(job, GMV_LANE_BULK, NULL);
-        while (gmv_registry_reap(self->workers->engine->registry) > 0)
+        while (gmv_engine_reap(self->workers->engine) > 0)
             ;
         if (!goes_on)
             break;
@@ -228,7 +228,7 @@ gmv_status gmv_workers_create(gmv_engine *engine, const gmv_workers_options *opt
             gmv_workers_destroy(workers);
         return status;
     }
-    gmv_registry_on_reapable(engine->registry, maintenance_poke, &workers->maintenance);
+    gmv_engine_on_reapable(engine, maintenance_poke, &workers->maintenance);
     *out_workers = workers;
     return GMV_OK;
 }
@@ -282,7 +282,7 @@ bool gmv_workers_stop(gmv_workers *workers, int64_t timeout_ms)
     queue_stop(&workers->maintenance);
     if (!worker_join(&workers->keeper, &until))
         return false;
-    gmv_registry_on_reapable(workers->engine->registry, NULL, NULL);
+    gmv_engine_on_reapable(workers->engine, NULL, NULL);
     return true;
 }
 
