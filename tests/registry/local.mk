@@ -1,1 +1,36 @@
 # Tests of registry.
+
+check_PROGRAMS += tests/registry/test_address_index
+TESTS += tests/registry/test_address_index
+tests_registry_test_address_index_SOURCES = tests/registry/test_address_index.c
+tests_registry_test_address_index_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_registry_test_address_index_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_registry_test_address_index_LDADD = libgmv-registry.la libgmv-base.la $(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/registry/test_delete
+TESTS += tests/registry/test_delete
+tests_registry_test_delete_SOURCES = tests/registry/test_delete.c tests/registry/toy.h
+tests_registry_test_delete_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_registry_test_delete_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_registry_test_delete_LDADD = libgmv-registry.la libgmv-base.la $(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/registry/test_list
+TESTS += tests/registry/test_list
+tests_registry_test_list_SOURCES = tests/registry/test_list.c tests/registry/toy.h
+tests_registry_test_list_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_registry_test_list_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_registry_test_list_LDADD = libgmv-registry.la libgmv-base.la $(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/registry/test_memory
+TESTS += tests/registry/test_memory
+tests_registry_test_memory_SOURCES = tests/registry/test_memory.c tests/registry/toy.h
+tests_registry_test_memory_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_registry_test_memory_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_registry_test_memory_LDADD = libgmv-registry.la libgmv-base.la $(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/registry/test_nodes
+TESTS += tests/registry/test_nodes
+tests_registry_test_nodes_SOURCES = tests/registry/test_nodes.c tests/registry/toy.h
+tests_registry_test_nodes_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_registry_test_nodes_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_registry_test_nodes_LDADD = libgmv-registry.la libgmv-base.la $(GMV_TEST_LIBS)
