@@ -2,7 +2,16 @@ noinst_LTLIBRARIES += libgmvd-http.la
 libgmvd_http_la_SOURCES = \
 	src/http/embedded.h \
 	src/http/exchange.c \
+	src/http/handle_buffers.c \
+	src/http/handle_columns.c \
+	src/http/handle_common.c \
+	src/http/handle_handles.c \
+	src/http/handle_kernels.c \
+	src/http/handle_packed.c \
+	src/http/handle_priv.h \
 	src/http/handle_server.c \
+	src/http/handle_tables.c \
+	src/http/handle_views.c \
 	src/http/handler.h \
 	src/http/head.c \
 	src/http/head.h \
