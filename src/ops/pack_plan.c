@@ -34,22 +34,14 @@ static gmv_status plan_check(const gmv_table *table, size_t n_splits, gmv_error 
     }
     const uint64_t per_partition = (uint64_t)table->n_columns + PACK_PARTITION_ENTRIES;
     if (n_splits >= PACK_ENTRIES_MAX || (n_splits + 1) * per_partition > PACK_ENTRIES_MAX)
-        return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, "/splits",
+        return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, n_splits > 0 ? "/splits" : NULL,
                         "%zu splits of %u columns are too many for one call: partitions times "
-                        "(columns + %d) may be"
-                        " %u; split in several calls",
+                        "(columns + %d) may be %u; split in several calls",
                         n_splits, table->n_columns, PACK_PARTITION_ENTRIES, PACK_ENTRIES_MAX);
     return GMV_OK;
 }
 
-/* Entries of a column and all below it. */
-static size_t plan_count_entries(const gmv_column *column)
-{
-    (void)column;
-    return 1;
-}
-
-/* Buffers of a column and all below it, in a partition that has rows. */
+/* Buffers of a column in a partition that has rows. */
 static size_t plan_count_buffers(const gmv_column *column)
 {
     return 1 + (gmv_column_is_nullable(column) ? 1 : 0);
@@ -58,11 +50,10 @@ static size_t plan_count_buffers(const gmv_column *column)
 static gmv_status plan_allocate(gmv_pack_plan *plan, const gmv_table *table, size_t n_splits,
                                 gmv_error *err)
 {
-    size_t n_entries = 0, n_buffers = 0;
-    for (uint32_t i = 0; i < table->n_columns; i++) {
-        n_entries += plan_count_entries(table->columns[i]);
+    const size_t n_entries = table->n_columns;
+    size_t n_buffers = 0;
+    for (size_t i = 0; i < n_entries; i++)
         n_buffers += plan_count_buffers(table->columns[i]);
-    }
     plan->partitions = gmv_calloc(n_splits + 1, sizeof *plan->partitions);
     if (!plan->partitions)
         return gmv_fail_no_memory(err);
@@ -98,8 +89,8 @@ static void plan_buffer(gmv_pack_plan *plan, gmv_pack_partition *partition,
 }
 
 /*
- * Appends a column's entry and buffers, and then those of its children, once there are types that
- * have some: rows [first, first + rows) of its own buffers.
+ * Appends a column's entry and buffers: rows [first, first + rows) of its own. Depth first:
+ * children, once there are types that have some, follow here.
  */
 static void plan_column(gmv_pack_plan *plan, gmv_pack_partition *partition,
                         const gmv_column *column, int64_t first, int64_t rows)

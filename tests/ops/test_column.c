@@ -288,6 +288,24 @@ Test(column, a_later_write_to_the_mask_leaves_its_null_count)
     fixture_close(&w);
 }
 
+Test(column, without_a_mask_it_needs_no_device)
+{
+    world w;
+    fixture_open(&w);
+    const gmv_id id = world_view(&w, zeros, 64)->node.id;
+    fixture_end(&w);
+    fixture_begin_lane(&w, GMV_LANE_INLINE);
+    gmv_node *node = NULL;
+    cr_assert_eq(gmv_operation_get(&w.operation, &id, GMV_KIND_VIEW, NULL, &node, &w.err), GMV_OK);
+    const gmv_column_request request = {
+        .type = {GMV_CUDF_INT32, 0}, .size = 16, .data = gmv_view_of(node)};
+    gmv_column *column = NULL;
+    cr_assert_eq(gmv_column_create(&w.operation, &request, NULL, &column, &w.err), GMV_OK);
+    cr_assert_eq(gmv_column_from_view(&w.operation, gmv_view_of(node), NULL, &column, &w.err),
+                 GMV_OK);
+    fixture_close(&w);
+}
+
 /* ---- from a view --------------------------------------------------------------------------------
  */
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pack and contiguous_split: cuDF's bytes, the rows that went in, and what cannot be split. */
+#include <fcntl.h>
 #include <jansson.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "ops/packed_support.h"
 
@@ -804,5 +808,153 @@ Test(contiguous_split, no_failure_leaves_anything_behind)
     };
     gmv_id id = world_table(&w, columns, 2)->node.id;
     world_run_chaos(&w, chaos_split, &id);
+    fixture_close(&w);
+}
+
+/* A table of one INT8 column of `nbytes` zeros; its id survives the operation. */
+static gmv_id big_table(world *w, size_t nbytes)
+{
+    gmv_view *data = world_view(w, NULL, nbytes);
+    gmv_column *column =
+        world_column_over(w, (gmv_cudf_type){GMV_CUDF_INT8, 0}, (int64_t)nbytes, 0, data, NULL);
+    return world_table(w, &column, 1)->node.id;
+}
+
+static gmv_table *table_of(world *w, const gmv_id *id)
+{
+    gmv_node *node = NULL;
+    cr_assert_eq(gmv_operation_get(&w->operation, id, GMV_KIND_TABLE, NULL, &node, &w->err), GMV_OK,
+                 "%s", w->err.message);
+    return gmv_table_of(node);
+}
+
+Test(pack, more_than_the_short_lane_takes_is_moved_to_the_bulk_lane)
+{
+    world w;
+    fixture_open(&w);
+    const gmv_id small = big_table(&w, GMV_BULK_NBYTES);
+    const gmv_id big = big_table(&w, GMV_BULK_NBYTES + 1);
+    fixture_end(&w);
+    fixture_begin_lane(&w, GMV_LANE_SHORT);
+    const census before = world_census(&w);
+    gmv_packed *packed = NULL;
+    cr_assert_eq(gmv_pack(&w.operation, table_of(&w, &big), NULL, &packed, &w.err),
+                 GMV_MOVE_TO_BULK);
+    census_assert_equal(before, world_census(&w));
+    cr_assert_eq(gmv_pack(&w.operation, table_of(&w, &small), NULL, &packed, &w.err), GMV_OK);
+    fixture_next(&w);
+    cr_assert_eq(gmv_pack(&w.operation, table_of(&w, &big), NULL, &packed, &w.err), GMV_OK);
+    fixture_close(&w);
+}
+
+Test(pack, every_limit_is_kept_and_nothing_is_half_made)
+{
+    static const int64_t splits[] = {1, 2, 3};
+    static const gmv_limits limits[] = {
+        {.max_device_nbytes = 4096 + 2 * 64},
+        {.max_logical_nbytes = 4 * 64 - 1},
+        {.max_handles = 4 + 3 * 2 + 2},
+    };
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        world w;
+        fixture_open_with(&w, &limits[i], 1);
+        gmv_view *data = world_view(&w, zeros, sizeof zeros);
+        gmv_column *column =
+            world_column_over(&w, (gmv_cudf_type){GMV_CUDF_INT8, 0}, 4, 0, data, NULL);
+        gmv_table *table = world_table(&w, &column, 1);
+        const census before = world_census(&w);
+        cr_assert_eq(try_split(&w, table, splits, 3), GMV_ERR_QUOTA_EXCEEDED, "limit %zu: %s", i,
+                     w.err.message);
+        census_assert_equal(before, world_census(&w));
+        cr_assert_eq(try_split(&w, table, splits, 1), GMV_OK, "limit %zu: %s", i, w.err.message);
+        fixture_close(&w);
+    }
+}
+
+Test(pack, memory_that_its_exporter_cuts_short_makes_nothing)
+{
+    world w;
+    fixture_open(&w);
+    char name[64];
+    (void)snprintf(name, sizeof name, "/gmv-test-pack-%ld", (long)getpid());
+    const int descriptor = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
+    cr_assert_geq(descriptor, 0);
+    cr_assert_eq(ftruncate(descriptor, 1 << 20), 0);
+    const gmv_import_shm request = {.name = name};
+    gmv_buffer *buffer = NULL;
+    cr_assert_eq(gmv_buffer_import_shm(&w.operation, &request, NULL, &buffer, &w.err), GMV_OK, "%s",
+                 w.err.message);
+    cr_assert_eq(shm_unlink(name), 0);
+    gmv_view *mask = fixture_view(&w, &buffer->node, GMV_DTYPE_U1, 1 << 16, 0);
+    gmv_view *data = fixture_view(&w, &buffer->node, GMV_DTYPE_U1, 1 << 19, 1 << 19);
+    const gmv_cudf_type type = {GMV_CUDF_INT8, 0};
+    gmv_column *column = world_column_over(&w, type, 1 << 19, 0, data, mask);
+    cr_assert_eq(column->null_count, 1 << 19);
+    gmv_table *table = world_table(&w, &column, 1);
+
+    cr_assert_eq(ftruncate(descriptor, 0), 0);
+    const census before = world_census(&w);
+    gmv_packed *packed = NULL;
+    cr_assert_eq(gmv_pack(&w.operation, table, NULL, &packed, &w.err), GMV_ERR_MEMORY_LOST);
+    const gmv_column_request again = {.type = type, .size = 8, .data = data, .null_mask = mask};
+    cr_assert_eq(gmv_column_create(&w.operation, &again, NULL, &column, &w.err),
+                 GMV_ERR_MEMORY_LOST);
+    gmv_column_rows rows;
+    cr_assert_eq(gmv_column_read_rows(&w.operation, column, 0, 8, &rows, &w.err),
+                 GMV_ERR_MEMORY_LOST);
+    census_assert_equal(before, world_census(&w));
+    cr_assert_eq(close(descriptor), 0);
+    fixture_close(&w);
+}
+
+Test(pack, a_lost_device_makes_nothing)
+{
+    world w;
+    fixture_open(&w);
+    gmv_column *column = world_column(&w, GMV_CUDF_INT8, 8, 0, zeros, 8, "\x0f", 1);
+    gmv_table *table = world_table(&w, &column, 1);
+    gmv_packed *packed = world_pack(&w, table);
+    gmv_device_mark_lost(w.engine.devices[0], "a test says so");
+    gmv_packed *second = NULL;
+    cr_assert_eq(gmv_pack(&w.operation, table, NULL, &second, &w.err), GMV_ERR_DEVICE_LOST);
+    gmv_table *unpacked = NULL;
+    cr_assert_eq(gmv_unpack(&w.operation, packed, NULL, &unpacked, &w.err), GMV_ERR_DEVICE_LOST);
+    gmv_registry_counts counts;
+    gmv_registry_count(w.engine.registry, &counts);
+    cr_assert_eq(counts.alive[GMV_KIND_PACKED], 1);
+    cr_assert_eq(counts.alive[GMV_KIND_TABLE], 1);
+    /* Nothing is freed on a lost device, so the fixture's sums do not hold. */
+    fixture_end(&w);
+}
+
+Test(pack, a_table_on_the_second_device_is_packed_there)
+{
+    world w;
+    fixture_open_with(&w, NULL, 2);
+    gmv_result result;
+    cr_assert_eq(gmv_result_prepare(&w.operation, w.engine.devices[1], 64, GMV_CONTENTS_ZEROED,
+                                    NULL, false, &result, &w.err),
+                 GMV_OK);
+    gmv_node *const nodes[] = {&result.buffer->node, &result.view->node};
+    cr_assert_eq(gmv_operation_reserve(&w.operation, 2, &w.err), GMV_OK);
+    gmv_operation_publish(&w.operation, nodes, 2);
+    gmv_column *column =
+        world_column_over(&w, (gmv_cudf_type){GMV_CUDF_INT8, 0}, 8, 0, result.view, result.view);
+    cr_assert_eq(column->device, 1);
+    cr_assert_eq(column->null_count, 8);
+    gmv_packed *packed = world_pack(&w, world_table(&w, &column, 1));
+    cr_assert_eq(packed->device, 1);
+    cr_assert_eq(world_gpu_data(&w, packed)->buffer->device, 1);
+    cr_assert_eq(world_unpack(&w, packed)->columns[0]->null_count, 8);
+
+    gmv_column *other = world_column(&w, GMV_CUDF_INT8, 8, 0, zeros, 8, NULL, 0);
+    gmv_column *const columns[] = {column, other};
+    gmv_table *table = NULL;
+    fixture_expect(&w, gmv_table_create(&w.operation, columns, 2, false, 0, NULL, &table, &w.err),
+                   GMV_ERR_VALUE, "/columns/1");
+    const gmv_column_request request = {
+        .type = {GMV_CUDF_INT8, 0}, .size = 8, .data = other->data, .null_mask = column->null_mask};
+    fixture_expect(&w, gmv_column_create(&w.operation, &request, NULL, &other, &w.err),
+                   GMV_ERR_VALUE, "/null_mask");
     fixture_close(&w);
 }
