@@ -1,1 +1,16 @@
 # Tests of device.
+EXTRA_DIST += tests/device/device_support.h
+
+check_PROGRAMS += tests/device/test_memory
+TESTS += tests/device/test_memory
+tests_device_test_memory_SOURCES = tests/device/test_memory.c
+tests_device_test_memory_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_device_test_memory_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_device_test_memory_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la $(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/device/test_kernels
+TESTS += tests/device/test_kernels
+tests_device_test_kernels_SOURCES = tests/device/test_kernels.c
+tests_device_test_kernels_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_device_test_kernels_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_device_test_kernels_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la $(GMV_TEST_LIBS) -lm
