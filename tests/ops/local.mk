@@ -16,6 +16,13 @@ tests_ops_test_buffer_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_buffer_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_buffer_LDADD = $(OPS_TEST_LIBS)
 
+check_PROGRAMS += tests/ops/test_view
+TESTS += tests/ops/test_view
+tests_ops_test_view_SOURCES = tests/ops/test_view.c $(OPS_FIXTURE)
+tests_ops_test_view_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_view_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_view_LDADD = $(OPS_TEST_LIBS)
+
 # Columns, tables and packed tables.
 check_PROGRAMS += tests/ops/test_column
 TESTS += tests/ops/test_column
@@ -44,3 +51,9 @@ tests_ops_test_packed_SOURCES = tests/ops/test_packed.c tests/ops/packed_support
 tests_ops_test_packed_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_packed_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_packed_LDADD = $(OPS_TEST_LIBS)
+check_PROGRAMS += tests/ops/test_view
+TESTS += tests/ops/test_view
+tests_ops_test_view_SOURCES = tests/ops/test_view.c $(OPS_FIXTURE)
+tests_ops_test_view_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_view_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_view_LDADD = $(OPS_TEST_LIBS)
