@@ -27,7 +27,7 @@ typedef struct create_part {
 
 static bool create_range_holds(uint64_t begin, uint64_t nbytes, uint64_t address, bool include_end)
 {
-    if (nbytes == 0 || address < begin)
+    if (address < begin)
         return false;
     uint64_t offset = address - begin;
     return offset < nbytes || (include_end && offset == nbytes);

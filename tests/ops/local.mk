@@ -23,6 +23,13 @@ tests_ops_test_view_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_view_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_view_LDADD = $(OPS_TEST_LIBS)
 
+check_PROGRAMS += tests/ops/test_view_cai
+TESTS += tests/ops/test_view_cai
+tests_ops_test_view_cai_SOURCES = tests/ops/test_view_cai.c $(OPS_FIXTURE)
+tests_ops_test_view_cai_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_view_cai_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_view_cai_LDADD = $(OPS_TEST_LIBS)
+
 # Columns, tables and packed tables.
 check_PROGRAMS += tests/ops/test_column
 TESTS += tests/ops/test_column
@@ -57,3 +64,9 @@ tests_ops_test_view_SOURCES = tests/ops/test_view.c $(OPS_FIXTURE)
 tests_ops_test_view_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_view_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_view_LDADD = $(OPS_TEST_LIBS)
+check_PROGRAMS += tests/ops/test_view_cai
+TESTS += tests/ops/test_view_cai
+tests_ops_test_view_cai_SOURCES = tests/ops/test_view_cai.c $(OPS_FIXTURE)
+tests_ops_test_view_cai_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_view_cai_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_view_cai_LDADD = $(OPS_TEST_LIBS)
