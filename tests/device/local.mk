@@ -14,3 +14,15 @@ tests_device_test_kernels_SOURCES = tests/device/test_kernels.c
 tests_device_test_kernels_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_device_test_kernels_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_device_test_kernels_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la $(GMV_TEST_LIBS) -lm
+
+check_PROGRAMS += tests/device/test_sharing
+TESTS += tests/device/test_sharing
+tests_device_test_sharing_SOURCES = tests/device/test_sharing.c
+tests_device_test_sharing_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_device_test_sharing_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_device_test_sharing_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la $(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/device/race_import
+TESTS += tests/device/race_import
+tests_device_race_import_SOURCES = tests/device/race_import.c
+tests_device_race_import_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la

@@ -9,6 +9,10 @@
  * file again through /proc/self/map_files would need privileges.) Two limits are therefore watched,
  * those of descriptors and of mappings.
  */
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE /* O_TMPFILE */
+#endif
+
 #include "device/host/host.h"
 
 #include <dirent.h>
@@ -80,13 +84,11 @@ static int export_open_named(const host_device *device, host_memory *memory)
 
 static int export_open(const host_device *device, host_memory *memory)
 {
-#ifdef O_TMPFILE
     int descriptor = open(device->shm_directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (descriptor >= 0)
         return descriptor;
     if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
         return -1;
-#endif
     return export_open_named(device, memory);
 }
 
