@@ -16,6 +16,7 @@ AC_DEFUN([GMV_SANITIZE], [
     [], [enable_fuzz=no])
   AS_IF([test "x$enable_fuzz" = xyes], [
     GMV_SAN_CFLAGS="$GMV_SAN_CFLAGS -fsanitize=fuzzer-no-link"
+    GMV_SAN_LDFLAGS="$GMV_SAN_LDFLAGS -fsanitize=fuzzer-no-link"
     gmv_saved_CFLAGS=$CFLAGS
     CFLAGS="$CFLAGS -fsanitize=fuzzer-no-link"
     AC_MSG_CHECKING([whether $CC has libFuzzer])

@@ -1,1 +1,74 @@
-# Tests of fuzz.
+# Fuzz targets. A target is one C file, tests/fuzz/fuzz_NAME.c, that defines
+# LLVMFuzzerTestOneInput (tests/fuzz/fuzz.h), and a folder of small inputs, tests/fuzz/corpus/NAME.
+#
+# Ordinary builds link it with driver.c, which runs the corpus and mutations of it in "make check".
+# Configured with CC=clang --enable-fuzz --enable-sanitize=address,undefined it is a libFuzzer
+# program instead: "make fuzz FUZZ_SECONDS=600" runs all, and keeps what it finds in fuzz-NAME/.
+#
+# To add one, write its name to fuzz_targets and say what it is made of (highest floor first):
+#
+#     fuzz_targets += tests/fuzz/fuzz_NAME
+#     tests_fuzz_fuzz_NAME_SOURCES = tests/fuzz/fuzz_NAME.c tests/fuzz/fuzz.h
+#     tests_fuzz_fuzz_NAME_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+#     tests_fuzz_fuzz_NAME_LDFLAGS = $(FUZZ_LINK)
+#     tests_fuzz_fuzz_NAME_LDADD = $(FUZZ_LIBS) libgmv-model.la libgmv-base.la
+#
+# The corpora of this file's targets are made by tests/fuzz/make_corpora.py from the vectors.
+fuzz_targets =
+
+if GMV_FUZZ
+FUZZ_LINK = $(AM_LDFLAGS) -fsanitize=fuzzer
+FUZZ_LIBS =
+FUZZ_BY = libfuzzer
+else
+FUZZ_LINK = $(AM_LDFLAGS)
+FUZZ_LIBS = libgmv-fuzz.la
+FUZZ_BY = driver
+check_LTLIBRARIES += libgmv-fuzz.la
+libgmv_fuzz_la_SOURCES = tests/fuzz/driver.c tests/fuzz/fuzz.h
+libgmv_fuzz_la_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+endif
+
+fuzz_targets += tests/fuzz/fuzz_layout
+tests_fuzz_fuzz_layout_SOURCES = tests/fuzz/fuzz_layout.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_layout_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_fuzz_fuzz_layout_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_layout_LDADD = $(FUZZ_LIBS) libgmv-model.la libgmv-base.la
+
+fuzz_targets += tests/fuzz/fuzz_packed_metadata
+tests_fuzz_fuzz_packed_metadata_SOURCES = tests/fuzz/fuzz_packed_metadata.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_packed_metadata_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_fuzz_fuzz_packed_metadata_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_packed_metadata_LDADD = $(FUZZ_LIBS) libgmv-model.la libgmv-base.la
+
+fuzz_targets += tests/fuzz/fuzz_slice
+tests_fuzz_fuzz_slice_SOURCES = tests/fuzz/fuzz_slice.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_slice_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_fuzz_fuzz_slice_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_slice_LDADD = $(FUZZ_LIBS) libgmv-model.la libgmv-base.la
+
+fuzz_targets += tests/fuzz/fuzz_typestr
+tests_fuzz_fuzz_typestr_SOURCES = tests/fuzz/fuzz_typestr.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_typestr_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_fuzz_fuzz_typestr_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_typestr_LDADD = $(FUZZ_LIBS) libgmv-model.la libgmv-base.la
+
+check_PROGRAMS += $(fuzz_targets)
+EXTRA_DIST += tests/fuzz/corpus tests/fuzz/make_corpora.py
+
+if !GMV_FUZZ
+TESTS += $(fuzz_targets)
+endif
+
+FUZZ_SECONDS = 60
+.PHONY: fuzz
+fuzz: $(fuzz_targets)
+	@test '$(FUZZ_BY)' = libfuzzer || \
+	  { echo 'configure with CC=clang --enable-fuzz --enable-sanitize=address,undefined' >&2; exit 1; }
+	@for target in $(fuzz_targets); do \
+	  name=$${target##*/fuzz_}; \
+	  mkdir -p "fuzz-$$name" || exit 1; \
+	  echo "$$name, $(FUZZ_SECONDS) s"; \
+	  ./$$target -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 -print_final_stats=1 \
+	    -artifact_prefix="fuzz-$$name/" "fuzz-$$name" "$(srcdir)/tests/fuzz/corpus/$$name" || exit 1; \
+	done

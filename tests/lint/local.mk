@@ -1,3 +1,9 @@
-# Tests of lint.
-TESTS += tests/lint/routes.sh
-EXTRA_DIST += tests/lint/routes.sh scripts/openapi-json openapi/gmvd.yaml openapi/gmvd.json openapi/docs.html
+# Checks of the source text. They print TAP and need the source tree, not the built one.
+lint_scripts = \
+	tests/lint/floors.sh \
+	tests/lint/format.sh \
+	tests/lint/headers.sh \
+	tests/lint/words.sh
+
+TESTS += $(lint_scripts)
+EXTRA_DIST += $(lint_scripts) tests/lint/tap.sh
