@@ -26,3 +26,10 @@ check_PROGRAMS += tests/device/race_import
 TESTS += tests/device/race_import
 tests_device_race_import_SOURCES = tests/device/race_import.c
 tests_device_race_import_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la
+
+check_PROGRAMS += tests/device/test_vectors
+TESTS += tests/device/test_vectors
+tests_device_test_vectors_SOURCES = tests/device/test_vectors.c
+tests_device_test_vectors_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_device_test_vectors_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_device_test_vectors_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la $(GMV_TEST_LIBS)
