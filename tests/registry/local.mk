@@ -34,3 +34,9 @@ tests_registry_test_nodes_SOURCES = tests/registry/test_nodes.c tests/registry/t
 tests_registry_test_nodes_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_registry_test_nodes_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_registry_test_nodes_LDADD = libgmv-registry.la libgmv-base.la $(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/registry/race_registry
+TESTS += tests/registry/race_registry
+tests_registry_race_registry_SOURCES = tests/registry/race_registry.c tests/registry/toy.h
+tests_registry_race_registry_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_registry_race_registry_LDADD = libgmv-registry.la libgmv-base.la
