@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A server in this process over the host backend, with routes of the tests' own, and a client that
+ * speaks over a raw socket. Plain C: these programs also run under ThreadSanitizer, where Criterion
+ * does not.
+ */
+#ifndef GMV_TESTS_HTTP_SUPPORT_H
+#define GMV_TESTS_HTTP_SUPPORT_H
+
+#include <stdio.h>
+
+#include "http/server.h"
+#include "http/service.h"
+
+/* ---- checks ---------------------------------------------------------------------------------------- */
+
+extern int support_failures; /* of the test that runs */
+
+#define check(condition, ...)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            support_failures++;                                                                    \
+            printf("# %s:%d: %s:", __FILE__, __LINE__, #condition);                               \
+            printf(" " __VA_ARGS__);                                                               \
+            printf("\n");                                                                          \
+        }                                                                                          \
+    } while (0)
+
+typedef struct support_test {
+    const char *name;
+    void (*run)(void);
+} support_test;
+
+/* Runs them, prints TAP; `only` (may be NULL) is a part of the names to run. Exit code. */
+int support_run(const support_test *tests, size_t n_tests, const char *only);
+
+/* ---- the server ------------------------------------------------------------------------------------ */
+
+typedef struct support_server {
+    gmv_service service;
+    gmv_server *server;
+    uint16_t port;
+} support_server;
+
+/* Zeroes mean the defaults; listens on a free port of the loopback. */
+void support_start(support_server *s, const gmv_server_options *options);
+
+/* Drains, and checks that nothing is left. Returns how long it took, in milliseconds. */
+int64_t support_stop(support_server *s, int64_t timeout_ms);
+
+/* The test routes: see support.c. */
+extern const gmv_route support_routes[];
+extern const size_t support_routes_count;
+
+/* POST /gate and its kin wait until the gate is open. */
+void support_gate_close(void);
+void support_gate_open(void);
+/* How many wait at the gate. */
+int support_gate_waiting(void);
+void support_gate_await(int n_waiting);
+
+/* What the upload route has seen in all: begun, finished and aborted bodies. */
+typedef struct support_uploads {
+    int begun, finished, aborted;
+} support_uploads;
+
+support_uploads support_uploads_now(void);
+
+/* ---- the client ------------------------------------------------------------------------------------ */
+
+typedef struct support_answer {
+    int status;      /* 0: the connection ended without one */
+    char head[4096];
+    char *body;      /* malloc'ed, NUL-terminated */
+    size_t nbytes;
+} support_answer;
+
+int support_connect(const support_server *s);
+/* False when the peer has gone. */
+bool support_send(int fd, const void *bytes, size_t nbytes);
+bool support_print(int fd, const char *text);
+/* Reads one answer (`is_head`: without its body). */
+support_answer support_receive(int fd, bool is_head);
+void support_answer_free(support_answer *answer);
+/* The value of a field, "" when it is not there. Valid until the next call. */
+const char *support_field(const support_answer *answer, const char *name);
+/* Whether the peer closes within the time; bytes before that are dropped. */
+bool support_is_closed(int fd, int timeout_ms);
+/* Closes with a reset. */
+void support_reset(int fd);
+/* One request on a connection of its own; the status. */
+int support_ask(const support_server *s, const char *text, support_answer *out_answer);
+void support_sleep_ms(int milliseconds);
+
+#endif
