@@ -68,7 +68,8 @@ CLIENT_INLINE void client_copy(void *destination, const void *source, size_t nby
     for (size_t i = 0; i < nbytes; i++)
         to[i] = from[i];
 #else
-    memcpy(destination, source, nbytes);
+    if (nbytes) /* addresses of nothing may be NULL */
+        memcpy(destination, source, nbytes);
 #endif
 }
 
@@ -79,7 +80,8 @@ CLIENT_INLINE void client_fill(void *destination, uint8_t value, size_t nbytes)
     for (size_t i = 0; i < nbytes; i++)
         to[i] = value;
 #else
-    memset(destination, value, nbytes);
+    if (nbytes)
+        memset(destination, value, nbytes);
 #endif
 }
 
