@@ -30,6 +30,20 @@ tests_ops_test_view_cai_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_view_cai_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_view_cai_LDADD = $(OPS_TEST_LIBS)
 
+check_PROGRAMS += tests/ops/test_mask
+TESTS += tests/ops/test_mask
+tests_ops_test_mask_SOURCES = tests/ops/test_mask.c $(OPS_FIXTURE)
+tests_ops_test_mask_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_mask_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_mask_LDADD = $(OPS_TEST_LIBS)
+
+check_PROGRAMS += tests/ops/test_mask_vectors
+TESTS += tests/ops/test_mask_vectors
+tests_ops_test_mask_vectors_SOURCES = tests/ops/test_mask_vectors.c $(OPS_FIXTURE)
+tests_ops_test_mask_vectors_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_mask_vectors_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_mask_vectors_LDADD = $(OPS_TEST_LIBS)
+
 # Columns, tables and packed tables.
 check_PROGRAMS += tests/ops/test_column
 TESTS += tests/ops/test_column
