@@ -11,6 +11,7 @@ libgmv_base_la_SOURCES = \
 
 nobase_include_HEADERS += \
 	include/gmv/base/alloc.h \
+	include/gmv/base/atomic.h \
 	include/gmv/base/attr.h \
 	include/gmv/base/clock.h \
 	include/gmv/base/error.h \

@@ -3,6 +3,7 @@
 #ifndef GMV_OPS_BUFFER_H
 #define GMV_OPS_BUFFER_H
 
+#include <gmv/base/atomic.h>
 #include <gmv/ops/operation.h>
 
 GMV_BEGIN_DECLS
@@ -19,7 +20,7 @@ typedef struct gmv_buffer {
     gmv_origin origin;
     bool has_exporter_base;
     uint64_t exporter_base;
-    atomic_bool shared;      /* exported: other processes may write to it */
+    GMV_ATOMIC(bool) shared; /* exported: other processes may write to it */
     gmv_range_entry ranges[2];
 } gmv_buffer;
 

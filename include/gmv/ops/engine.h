@@ -9,8 +9,7 @@
 #ifndef GMV_OPS_ENGINE_H
 #define GMV_OPS_ENGINE_H
 
-#include <stdatomic.h>
-
+#include <gmv/base/atomic.h>
 #include <gmv/device/device.h>
 #include <gmv/registry/registry.h>
 
@@ -47,10 +46,10 @@ typedef struct gmv_engine {
     gmv_device *devices[GMV_DEVICES_MAX];
     size_t n_devices;
     gmv_limits limits;
-    atomic_uint_fast64_t reserved_nbytes[GMV_DEVICES_MAX]; /* capacity of what gmvd allocated, imports left out */
-    atomic_uint_fast64_t registered_nbytes[GMV_DEVICES_MAX][GMV_ORIGIN_COUNT]; /* nbytes of live buffers */
-    atomic_uint_fast64_t operations_in_flight;
-    _Atomic(gmv_scratch *) discarded; /* scratch given up by threads that may not block */
+    GMV_ATOMIC(uint_fast64_t) reserved_nbytes[GMV_DEVICES_MAX]; /* capacity of what gmvd allocated, imports left out */
+    GMV_ATOMIC(uint_fast64_t) registered_nbytes[GMV_DEVICES_MAX][GMV_ORIGIN_COUNT]; /* nbytes of live buffers */
+    GMV_ATOMIC(uint_fast64_t) operations_in_flight;
+    GMV_ATOMIC(gmv_scratch *) discarded; /* scratch given up by threads that may not block */
     void (*notify)(void *context);    /* set once before use, or NULL */
     void *notify_context;
 } gmv_engine;

@@ -20,11 +20,11 @@
 #ifndef GMV_REGISTRY_REGISTRY_H
 #define GMV_REGISTRY_REGISTRY_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include <gmv/base/atomic.h>
 #include <gmv/base/error.h>
 #include <gmv/base/id.h>
 #include <gmv/registry/address_index.h>
@@ -77,8 +77,8 @@ typedef struct gmv_node_class {
 struct gmv_node {
     gmv_id id;
     const gmv_node_class *node_class;
-    atomic_uint references;    /* name + dependents + in flight */
-    atomic_uint in_flight;
+    GMV_ATOMIC(unsigned) references; /* name + dependents + in flight */
+    GMV_ATOMIC(unsigned) in_flight;
     uint32_t principal;
     uint32_t n_owners;
     gmv_edge *edges;           /* n_owners of them; guarded by the graph lock after publication */
