@@ -44,6 +44,13 @@ tests_ops_test_mask_vectors_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_mask_vectors_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_mask_vectors_LDADD = $(OPS_TEST_LIBS)
 
+check_PROGRAMS += tests/ops/test_engine_chaos
+TESTS += tests/ops/test_engine_chaos
+tests_ops_test_engine_chaos_SOURCES = tests/ops/test_engine_chaos.c $(OPS_FIXTURE)
+tests_ops_test_engine_chaos_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_engine_chaos_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_engine_chaos_LDADD = $(OPS_TEST_LIBS)
+
 # Columns, tables and packed tables.
 check_PROGRAMS += tests/ops/test_column
 TESTS += tests/ops/test_column
