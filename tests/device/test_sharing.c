@@ -369,6 +369,46 @@ DEVICE_TEST(sharing, links_fifos_folders_and_sockets_are_refused)
     segment_free(&s);
 }
 
+/* Distinct segments of 1 byte, until the process's limit of mappings nears; nothing else may break.
+ */
+Test(sharing, running_out_of_mappings_is_out_of_memory)
+{
+    enum { MOST = 70000 };
+    world w;
+    char directory[] = "/dev/shm/gmvtest-mappings-XXXXXX", path[128];
+    gmv_memory **memories = gmv_calloc(MOST, sizeof *memories);
+    unsigned limit = 0;
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+    if (!file || fscanf(file, "%u", &limit) != 1 || limit > MOST)
+        cr_skip_test("this system allows a process too many mappings");
+    fclose(file);
+    cr_assert_not_null(mkdtemp(directory));
+    world_open_with(&w, 0, (gmv_device_options){.shm_directory = directory});
+    gmv_status status = GMV_OK;
+    size_t n = 0;
+    while (n < MOST && status == GMV_OK) {
+        snprintf(path, sizeof path, "%s/%zu", directory, n);
+        int descriptor = open(path, O_CREAT | O_EXCL | O_RDWR, 0600);
+        cr_assert(descriptor >= 0 && ftruncate(descriptor, 1) == 0);
+        close(descriptor);
+        gmv_error_init(&w.err);
+        status = gmv_memory_import_shm(w.device, path + strlen(directory), -1, true, &memories[n],
+                                       &w.err);
+        unlink(path);
+        n += status == GMV_OK;
+    }
+    cr_expect_eq(status, GMV_ERR_DEVICE_OUT_OF_MEMORY, "%s", gmv_status_code(status));
+    cr_expect(n > limit / 2 && n <= limit / 4 * 3, "%zu", n);
+    cr_expect_eq(gmv_device_import_mappings(w.device), n);
+    gmv_memory *memory = make_memory(&w, GMV_MEMORY_ORDINARY, GMV_CONTENTS_ZEROED, 1 << 20);
+    gmv_memory_free(memory);
+    while (n > 0)
+        gmv_memory_free(memories[--n]);
+    gmv_free(memories);
+    rmdir(directory);
+    world_close(&w);
+}
+
 /* ---- what killed daemons leave ----------------------------------------------------------------
  */
 

@@ -73,6 +73,16 @@ typedef struct host_cache {
     host_free_block *newest;
 } host_cache;
 
+/* ---- files --------------------------------------------------------------------------------- */
+
+#define HOST_FILE_BUCKETS 1024
+
+/* Inodes are counted up by tmpfs, so their low bits spread. */
+static inline size_t host_file_bucket(ino_t file_inode)
+{
+    return (size_t)file_inode % HOST_FILE_BUCKETS;
+}
+
 /* ---- exportable memory ------------------------------------------------------------------------
  */
 
@@ -80,7 +90,7 @@ struct host_memory;
 
 typedef struct host_exports {
     pthread_mutex_t lock;
-    struct host_memory *head; /* memory that has been exported */
+    struct host_memory *buckets[HOST_FILE_BUCKETS]; /* memory that has been exported, by its file */
 } host_exports;
 
 /*
@@ -118,7 +128,7 @@ typedef struct host_import {
 typedef struct host_imports {
     pthread_mutex_t lock;
     pthread_cond_t opened;
-    host_import *head;
+    host_import *buckets[HOST_FILE_BUCKETS]; /* by the file */
     _Atomic uint64_t n_mappings;
 } host_imports;
 

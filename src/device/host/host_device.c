@@ -122,8 +122,9 @@ static gmv_status host_stream_finish(gmv_stream *stream, gmv_error *err)
     if (!host_guard_forget(host_stream_of(stream)))
         return GMV_OK;
     return gmv_fail(err, GMV_ERR_MEMORY_LOST, NULL,
-                    "memory that this operation used was cut short by the process that owns it; "
-                    "delete the handles that use it and import the segment again");
+                    "memory that this operation used was cut short by the process that owns it, "
+                    "or the system had no page left for it; delete the handles that use it and "
+                    "import the segment again");
 }
 
 static gmv_status host_copy_in(gmv_stream *stream, uint64_t destination, const void *source,
@@ -175,7 +176,7 @@ static void host_trim(gmv_device *device)
 static void host_close(gmv_device *base)
 {
     host_device *device = host_device_of(base);
-    assert(atomic_load(&device->used_nbytes) == 0 && !device->imports.head);
+    assert(atomic_load(&device->used_nbytes) == 0 && atomic_load(&device->imports.n_mappings) == 0);
     host_cache_destroy(&device->cache);
     pthread_mutex_destroy(&device->exports.lock);
     pthread_cond_destroy(&device->imports.opened);

@@ -179,19 +179,21 @@ gmv_status host_exportable_allocate(host_device *device, host_memory *memory, gm
 /* Under the lock. */
 static void exports_link(host_exports *exports, host_memory *memory)
 {
+    host_memory **head = &exports->buckets[host_file_bucket(memory->file_inode)];
     memory->previous_export = NULL;
-    memory->next_export = exports->head;
-    if (exports->head)
-        exports->head->previous_export = memory;
-    exports->head = memory;
+    memory->next_export = *head;
+    if (*head)
+        (*head)->previous_export = memory;
+    *head = memory;
     memory->exported = true;
 }
 
 static void exports_unlink(host_exports *exports, host_memory *memory)
 {
+    host_memory **head = &exports->buckets[host_file_bucket(memory->file_inode)];
     pthread_mutex_lock(&exports->lock);
     if (memory->exported) {
-        *(memory->previous_export ? &memory->previous_export->next_export : &exports->head) =
+        *(memory->previous_export ? &memory->previous_export->next_export : head) =
             memory->next_export;
         if (memory->next_export)
             memory->next_export->previous_export = memory->previous_export;
@@ -203,7 +205,7 @@ bool host_exports_find(host_device *device, dev_t file_device, ino_t file_inode,
 {
     host_exports *exports = &device->exports;
     pthread_mutex_lock(&exports->lock);
-    host_memory *memory = exports->head;
+    host_memory *memory = exports->buckets[host_file_bucket(file_inode)];
     while (memory && (memory->file_device != file_device || memory->file_inode != file_inode))
         memory = memory->next_export;
     if (memory)

@@ -139,7 +139,7 @@ static bool import_serves(const host_import *import, const host_segment *segment
 /* Under the lock. */
 static void imports_unlink(host_imports *imports, host_import *import)
 {
-    host_import **link = &imports->head;
+    host_import **link = &imports->buckets[host_file_bucket(import->file_inode)];
     while (*link && *link != import)
         link = &(*link)->next;
     if (*link)
@@ -153,15 +153,16 @@ static void imports_unlink(host_imports *imports, host_import *import)
 static host_import *imports_join(host_imports *imports, const host_segment *segment,
                                  uint64_t nbytes, host_import **fresh)
 {
+    host_import **head = &imports->buckets[host_file_bucket(segment->file_inode)];
     pthread_mutex_lock(&imports->lock);
-    host_import *import = imports->head;
+    host_import *import = *head;
     while (import && !import_serves(import, segment, nbytes))
         import = import->next;
     if (!import) {
         import = *fresh;
         *fresh = NULL;
-        import->next = imports->head;
-        imports->head = import;
+        import->next = *head;
+        *head = import;
     } else {
         import->count++;
         while (import->state == HOST_IMPORT_OPENING)
