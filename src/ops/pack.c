@@ -174,6 +174,7 @@ static gmv_status pack_run(gmv_operation *operation, gmv_pack_plan *plan, const 
 {
     const size_t n_nodes = plan->n_partitions * PACK_NODES_PER_PARTITION;
     GMV_TRY(gmv_operation_weigh(operation, plan->nbytes, err));
+    GMV_TRY(gmv__weigh_nodes(operation, n_nodes));
     GMV_TRY(gmv_operation_reserve(operation, n_nodes, err));
     gmv_node **nodes = gmv_calloc(n_nodes, sizeof(gmv_node *));
     if (!nodes)

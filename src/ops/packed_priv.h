@@ -53,6 +53,18 @@ GMV_NODISCARD gmv_status gmv__pack_plan_init(gmv_pack_plan *plan, const gmv_tabl
                                              gmv_error *err);
 void gmv__pack_plan_fini(gmv_pack_plan *plan);
 
+/*
+ * Making handles takes time, too: a few microseconds each. What makes more than this many would
+ * keep the short lane as long as a copy that is too big for it.
+ */
+#define GMV_SHORT_NODES_MAX 1024u
+
+static inline gmv_status gmv__weigh_nodes(const gmv_operation *operation, size_t n_nodes)
+{
+    const bool is_too_many = n_nodes > GMV_SHORT_NODES_MAX && operation->lane != GMV_LANE_BULK;
+    return is_too_many ? GMV_MOVE_TO_BULK : GMV_OK;
+}
+
 /* Prepares a packed handle, which takes `metadata` over on success. */
 GMV_NODISCARD gmv_status gmv__packed_prepare(gmv_operation *operation,
                                              gmv_packed_metadata *metadata, gmv_view *gpu_data,

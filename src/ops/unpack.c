@@ -249,6 +249,7 @@ static gmv_status unpack_run(unpack_job *job, bool is_trusted, const gmv_creatio
 {
     GMV_TRY(unpack_check_types(job->metadata, err));
     GMV_TRY(unpack_check_alignment(job, err));
+    GMV_TRY(gmv__weigh_nodes(job->operation, job->metadata->n_entries * UNPACK_NODES_PER_COLUMN));
     job->valid_counts = gmv_calloc(job->metadata->n_entries + 1, sizeof *job->valid_counts);
     if (!job->valid_counts)
         return gmv_fail_no_memory(err);

@@ -7,6 +7,7 @@
 #define GMV_TESTS_OPS_PACKED_SUPPORT_H
 
 #include <criterion/criterion.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,16 @@
 #include "ops/fixture.h"
 
 typedef fixture world;
+
+static inline json_t *load_vectors(const char *name)
+{
+    size_t nbytes;
+    char *text = fixture_vectors(name, &nbytes);
+    json_t *vectors = json_loadb(text, nbytes, 0, NULL);
+    cr_assert_not_null(vectors, "%s is not JSON", name);
+    free(text);
+    return vectors;
+}
 
 /* ---- life and what is alive ---------------------------------------------------------------------
  */

@@ -187,10 +187,7 @@ Test(column, what_cudf_refuses_is_refused)
 {
     world w;
     fixture_open(&w);
-    char path[4096];
-    (void)snprintf(path, sizeof path, "%s/tests/vectors/packed_errors.json", getenv("GMV_SRCDIR"));
-    json_t *vectors = json_load_file(path, 0, NULL);
-    cr_assert_not_null(vectors, "%s", path);
+    json_t *vectors = load_vectors("packed_errors.json");
     gmv_view *data = world_view(&w, zeros, 8);
     size_t index, n = 0;
     json_t *vector;
@@ -259,6 +256,12 @@ Test(column, a_right_null_count_is_accepted)
     cr_assert_eq(gmv_column_create(&w.operation, &request, NULL, &column, &w.err), GMV_OK);
     cr_assert_eq(column->null_count, 3);
     cr_assert_eq(gmv_column_device_buffer_size(column), 72);
+    gmv_handle_info info;
+    cr_assert_eq(
+        gmv_registry_describe(w.engine.registry, &w.caller, &column->node.id, &info, &w.err),
+        GMV_OK);
+    cr_assert_eq(info.nbytes, 72);
+    cr_assert_eq(info.device, 0);
     fixture_close(&w);
 }
 
@@ -456,6 +459,19 @@ Test(column_from_view, strided_bits_are_gathered)
     fixture_close(&w);
 }
 
+Test(column_from_view, elements_at_a_misaligned_address_are_refused)
+{
+    world w;
+    fixture_open(&w);
+    const gmv_layout layout = gmv_layout_flat(3);
+    gmv_view *view =
+        world_view_as(&w, world_view(&w, zeros, 64), GMV_DTYPE_F8, &layout, 4, NULL, GMV_MASK_NONE);
+    gmv_column *column;
+    cr_assert_eq(from_view(&w, view, &column), GMV_ERR_VALUE);
+    cr_assert_str_eq(w.err.pointer, "/view");
+    fixture_close(&w);
+}
+
 Test(column_from_view, a_mask_that_is_too_short_is_refused)
 {
     world w;
@@ -645,10 +661,16 @@ Test(column_from_view, no_failure_leaves_anything_behind)
     world w;
     fixture_open(&w);
     const gmv_layout layout = {.ndim = 1, .has_strides = true, .shape = {12}, .strides = {3}};
-    gmv_view *mask =
-        world_view_as(&w, world_view(&w, zeros, 64), GMV_DTYPE_B1, &layout, 0, NULL, GMV_MASK_NONE);
-    gmv_id id = twelve_rows_with_mask(&w, mask, GMV_MASK_BOOLS)->node.id;
-    world_run_chaos(&w, chaos_from_view, &id);
+    gmv_view *all = world_view(&w, zeros, 64);
+    gmv_view *bools = world_view_as(&w, all, GMV_DTYPE_B1, &layout, 0, NULL, GMV_MASK_NONE);
+    gmv_view *bits = world_view_as(&w, all, GMV_DTYPE_U1, &layout, 0, NULL, GMV_MASK_NONE);
+    gmv_id ids[] = {
+        twelve_rows_with_mask(&w, bools, GMV_MASK_BOOLS)->node.id,
+        twelve_rows_with_mask(&w, bits, GMV_MASK_BITS)->node.id,
+        twelve_rows_with_mask(&w, all, GMV_MASK_BITS)->node.id,
+    };
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        world_run_chaos(&w, chaos_from_view, &ids[i]);
     fixture_close(&w);
 }
 

@@ -13,15 +13,6 @@ static const uint8_t zeros[4096];
 /* ---- vectors ------------------------------------------------------------------------------------
  */
 
-static json_t *load_vectors(const char *name)
-{
-    char path[4096];
-    (void)snprintf(path, sizeof path, "%s/tests/vectors/%s", getenv("GMV_SRCDIR"), name);
-    json_t *vectors = json_load_file(path, 0, NULL);
-    cr_assert_not_null(vectors, "%s", path);
-    return vectors;
-}
-
 static int64_t int_of(const json_t *object, const char *key)
 {
     json_t *value = json_object_get(object, key);
@@ -844,6 +835,23 @@ Test(pack, more_than_the_short_lane_takes_is_moved_to_the_bulk_lane)
     cr_assert_eq(gmv_pack(&w.operation, table_of(&w, &small), NULL, &packed, &w.err), GMV_OK);
     fixture_next(&w);
     cr_assert_eq(gmv_pack(&w.operation, table_of(&w, &big), NULL, &packed, &w.err), GMV_OK);
+    fixture_close(&w);
+}
+
+Test(contiguous_split, more_handles_than_the_short_lane_makes_are_moved_to_the_bulk_lane)
+{
+    static const int64_t splits[400];
+    world w;
+    fixture_open(&w);
+    const gmv_id id = big_table(&w, 64);
+    fixture_end(&w);
+    fixture_begin_lane(&w, GMV_LANE_SHORT);
+    const census before = world_census(&w);
+    cr_assert_eq(try_split(&w, table_of(&w, &id), splits, 400), GMV_MOVE_TO_BULK);
+    census_assert_equal(before, world_census(&w));
+    cr_assert_eq(try_split(&w, table_of(&w, &id), splits, 40), GMV_OK);
+    fixture_next(&w);
+    cr_assert_eq(try_split(&w, table_of(&w, &id), splits, 400), GMV_OK);
     fixture_close(&w);
 }
 

@@ -227,6 +227,27 @@ Test(unpack, a_cascade_takes_what_was_made_from_a_member)
     fixture_close(&w);
 }
 
+Test(unpack, more_columns_than_the_short_lane_makes_are_moved_to_the_bulk_lane)
+{
+    enum { N = 400 };
+    world w;
+    fixture_open(&w);
+    gmv_column *columns[N];
+    columns[0] = world_column(&w, GMV_CUDF_INT8, 2, 0, zeros, 2, NULL, 0);
+    for (size_t i = 1; i < N; i++)
+        columns[i] = columns[0];
+    const gmv_id id = world_pack(&w, world_table(&w, columns, N))->node.id;
+    fixture_end(&w);
+    fixture_begin_lane(&w, GMV_LANE_SHORT);
+    gmv_table *table = NULL;
+    cr_assert_eq(gmv_unpack(&w.operation, gmv_packed_of(get(&w, &id)), NULL, &table, &w.err),
+                 GMV_MOVE_TO_BULK);
+    cr_assert_null(table);
+    fixture_next(&w);
+    cr_assert_eq(world_unpack(&w, gmv_packed_of(get(&w, &id)))->n_columns, N);
+    fixture_close(&w);
+}
+
 /* Names that depend on each other, deleted in every order; memory goes when its last holder does.
  */
 enum { DELETED_NAMES = 6 };
@@ -485,10 +506,7 @@ Test(unpack_from_memoryviews, what_cudf_refuses_is_refused)
 {
     world w;
     fixture_open(&w);
-    char path[4096];
-    (void)snprintf(path, sizeof path, "%s/tests/vectors/packed_errors.json", getenv("GMV_SRCDIR"));
-    json_t *vectors = json_load_file(path, 0, NULL);
-    cr_assert_not_null(vectors, "%s", path);
+    json_t *vectors = load_vectors("packed_errors.json");
     gmv_view *gpu_data = world_view(&w, zeros, sizeof zeros);
     size_t index, n = 0;
     json_t *vector;

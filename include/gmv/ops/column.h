@@ -66,7 +66,13 @@ GMV_NODISCARD gmv_status gmv_column_create(gmv_operation *operation,
     const gmv_column_request *request, const gmv_creation *creation, gmv_column **out_column,
     gmv_error *err);
 
-/* POST /v1/columns/from_view; a 1-d contiguous typed view, its own mask becoming the null mask. Pointer "/view". */
+/*
+ * POST /v1/columns/from_view; a 1-d contiguous typed view, its own mask becoming the null mask. Pointer "/view".
+ *
+ * @retval GMV_ERR_VALUE              0-d, too many rows
+ * @retval GMV_ERR_DTYPE_UNSUPPORTED  an element type that cuDF lacks, more than one dimension
+ * @retval GMV_ERR_NOT_CONTIGUOUS
+ */
 GMV_NODISCARD gmv_status gmv_column_from_view(gmv_operation *operation, gmv_view *view,
     const gmv_creation *creation, gmv_column **out_column, gmv_error *err);
 
@@ -79,6 +85,7 @@ void gmv_column_discard(gmv_engine *engine, gmv_column *column);
 /*
  * Rows [first, first + count) of a fixed-width column on the host. `data` has count elements,
  * `validity` ceil(count / 8) bytes from bit 0 (NULL: all valid). Freed by gmv_column_rows_fini.
+ * @retval GMV_ERR_INDEX  not all of them are rows of the column
  */
 typedef struct gmv_column_rows {
     void *data;
