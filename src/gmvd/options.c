@@ -219,8 +219,7 @@ static bool option_set(const option_reader *reader, const option_setting *settin
     return false;
 }
 
-/* ---- the file
- * ------------------------------------------------------------------------------------ */
+/* ---- the file ---- */
 
 static char *option_trim(char *text)
 {
@@ -283,8 +282,7 @@ static int option_read_file(const option_reader *reader, const char *path)
     return code;
 }
 
-/* ---- environment and flags
- * ----------------------------------------------------------------------- */
+/* ---- environment and flags ---- */
 
 static const char *option_environment(const option_reader *reader, const option_setting *setting,
                                       char out_name[64])

@@ -13,10 +13,13 @@
 #include "http/server_priv.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 
+#define EXCHANGE_HURRY_S        1
 #define EXCHANGE_DROP_SILENCE_S 2           /* a refused client that sends no more hears why */
 #define EXCHANGE_DROP_NS        10000000000 /* one that goes on slowly, too */
 #define EXCHANGE_SLOW_AFTER_NS  60000000000 /* from then on a body must keep this pace: */
@@ -24,8 +27,7 @@
 
 static void exchange_run(gmv_job *job, gmv_lane lane, gmv_stream *const *streams);
 
-/* ---- birth and death
- * ----------------------------------------------------------------------------- */
+/* ---- birth and death ---- */
 
 void *gmv__exchange_on_target(void *context, const char *target, struct MHD_Connection *connection)
 {
@@ -104,8 +106,7 @@ static void exchange_log(const gmv_exchange *exchange, int64_t duration_ns)
             gmv_log_text("request_id", exchange->request_id), gmv_log_text("traceparent", trace));
 }
 
-/* ---- refusing
- * ------------------------------------------------------------------------------------ */
+/* ---- refusing ---- */
 
 static void exchange_refuse(gmv_exchange *exchange, const gmv_error *err)
 {
@@ -130,24 +131,27 @@ static void exchange_refuse_draining(gmv_exchange *exchange)
     exchange_refuse_with(exchange, GMV_ERR_DRAINING, "the daemon is shutting down");
 }
 
+/* How long the connection may be silent. */
+static void exchange_set_timeout(gmv_exchange *exchange, int64_t seconds)
+{
+    (void)MHD_set_connection_option(exchange->connection, MHD_CONNECTION_OPTION_TIMEOUT,
+                                    (unsigned)seconds);
+    exchange->has_own_timeout = seconds != exchange->server->service->idle_timeout_seconds;
+}
+
 /* From now on the body is read and dropped, for a while. */
 static void exchange_start_dropping(gmv_exchange *exchange)
 {
     exchange->drop_until_ns = gmv_clock_monotonic_ns() + EXCHANGE_DROP_NS;
-    (void)MHD_set_connection_option(exchange->connection, MHD_CONNECTION_OPTION_TIMEOUT,
-                                    (unsigned)EXCHANGE_DROP_SILENCE_S);
+    exchange_set_timeout(exchange, EXCHANGE_DROP_SILENCE_S);
 }
 
 static enum MHD_Result exchange_answer_refusal(gmv_exchange *exchange)
 {
-    if (exchange->drop_until_ns)
-        (void)MHD_set_connection_option(exchange->connection, MHD_CONNECTION_OPTION_TIMEOUT,
-                                        (unsigned)exchange->server->service->idle_timeout_seconds);
     return gmv__respond(exchange, &exchange->refusal);
 }
 
-/* ---- jobs
- * ---------------------------------------------------------------------------------------- */
+/* ---- jobs ---- */
 
 static void exchange_link(gmv_exchange *exchange)
 {
@@ -352,8 +356,55 @@ static void exchange_run(gmv_job *job, gmv_lane lane, gmv_stream *const *streams
     exchange_end(exchange);
 }
 
-/* ---- the head
- * ------------------------------------------------------------------------------------ */
+/* ---- the client's end ---- */
+
+/*
+ * Whether the client has closed its side and nothing waits in the socket. The library polls edge by
+ * edge: an end that came together with the last bytes is never told to it.
+ */
+static bool exchange_sees_end(const gmv_exchange *exchange)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (!info)
+        return false;
+    struct pollfd polled = {.fd = info->connect_fd, .events = POLLRDHUP};
+    int n_waiting = 0;
+    return poll(&polled, 1, 0) == 1 && ioctl(info->connect_fd, FIONREAD, &n_waiting) == 0 &&
+           n_waiting == 0;
+}
+
+/* What is missing of the body may lie in the library's buffer; if it does not, time tells soon. */
+static void exchange_hurry(gmv_exchange *exchange)
+{
+    exchange->is_hurried = true;
+    exchange_set_timeout(exchange, EXCHANGE_HURRY_S);
+}
+
+static void exchange_refuse_cut(gmv_exchange *exchange)
+{
+    exchange_refuse_with(exchange, GMV_ERR_REQUEST_MALFORMED,
+                         "the connection ended before the body did");
+}
+
+/* Behind a piece of the body that was consumed whole. MHD_NO when nothing more can come. */
+static enum MHD_Result exchange_look_for_end(gmv_exchange *exchange)
+{
+    int64_t expected = exchange->head.body_nbytes;
+    if (expected >= 0 && exchange->body_seen + exchange->body_dropped >= (uint64_t)expected)
+        return MHD_YES;
+    if (!exchange_sees_end(exchange))
+        return MHD_YES;
+    if (expected < 0) {
+        exchange_hurry(exchange);
+        return MHD_YES;
+    }
+    if (!exchange->is_refused)
+        exchange_refuse_cut(exchange);
+    return MHD_NO;
+}
+
+/* ---- the head ---- */
 
 static enum MHD_Result exchange_add_field(void *context, enum MHD_ValueKind kind, const char *name,
                                           size_t name_length, const char *value,
@@ -558,6 +609,9 @@ static enum MHD_Result exchange_on_head(gmv_exchange *exchange, const char *meth
             return MHD_YES;
     }
     exchange->is_head_done = true;
+    if (exchange->head.body_nbytes != 0 && exchange->head.is_framing_safe &&
+        exchange_sees_end(exchange))
+        exchange_hurry(exchange);
     if (!exchange->is_refused)
         return MHD_YES;
     if (!exchange->head.is_framing_safe || gmv_head_expects_continue(&exchange->head))
@@ -567,8 +621,7 @@ static enum MHD_Result exchange_on_head(gmv_exchange *exchange, const char *meth
     return MHD_YES;
 }
 
-/* ---- the body
- * ------------------------------------------------------------------------------------ */
+/* ---- the body ---- */
 
 static bool exchange_is_too_slow(const gmv_exchange *exchange)
 {
@@ -647,7 +700,7 @@ static enum MHD_Result exchange_take_octets(gmv_exchange *exchange, const char *
     return MHD_NO;
 }
 
-static enum MHD_Result exchange_on_body(gmv_exchange *exchange, const char *bytes, size_t *nbytes)
+static enum MHD_Result exchange_take_body(gmv_exchange *exchange, const char *bytes, size_t *nbytes)
 {
     if (exchange->is_refused)
         return exchange_drop(exchange, nbytes);
@@ -661,8 +714,15 @@ static enum MHD_Result exchange_on_body(gmv_exchange *exchange, const char *byte
     return MHD_YES;
 }
 
-/* ---- the end
- * ------------------------------------------------------------------------------------- */
+static enum MHD_Result exchange_on_body(gmv_exchange *exchange, const char *bytes, size_t *nbytes)
+{
+    enum MHD_Result result = exchange_take_body(exchange, bytes, nbytes);
+    if (result == MHD_NO || exchange->is_suspended || *nbytes)
+        return result;
+    return exchange_look_for_end(exchange);
+}
+
+/* ---- the end ---- */
 
 /* Hands the whole request to a worker. */
 static enum MHD_Result exchange_hand_over(gmv_exchange *exchange, gmv_lane lane)
@@ -699,6 +759,8 @@ static enum MHD_Result exchange_run_whole(gmv_exchange *exchange)
 
 static enum MHD_Result exchange_on_end(gmv_exchange *exchange)
 {
+    if (exchange->has_own_timeout)
+        exchange_set_timeout(exchange, exchange->server->service->idle_timeout_seconds);
     if (exchange->is_refused)
         return exchange_answer_refusal(exchange);
     if (exchange->has_run)
@@ -711,8 +773,8 @@ static enum MHD_Result exchange_on_end(gmv_exchange *exchange)
     return exchange_answer_refusal(exchange);
 }
 
-/* The connection runs again after a job: takes over what the worker left. */
-static void exchange_on_resumed(gmv_exchange *exchange)
+/* The connection is no longer suspended: takes over what the worker left. */
+static void exchange_take_outcome(gmv_exchange *exchange)
 {
     exchange->is_suspended = false;
     if (atomic_load(&exchange->is_abandoned)) {
@@ -723,8 +785,6 @@ static void exchange_on_resumed(gmv_exchange *exchange)
         exchange->refusal = exchange->reply;
         exchange->reply = (gmv_answer){0};
     }
-    if (exchange->is_refused && exchange->is_head_done)
-        exchange_start_dropping(exchange);
 }
 
 enum MHD_Result gmv__exchange_on_call(void *server, struct MHD_Connection *connection,
@@ -739,20 +799,15 @@ enum MHD_Result gmv__exchange_on_call(void *server, struct MHD_Connection *conne
             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_SUSPENDED);
         if (info && info->suspended == MHD_YES)
             return MHD_YES;
-        exchange_on_resumed(exchange);
+        exchange_take_outcome(exchange);
+        if (exchange->is_refused && exchange->is_head_done)
+            exchange_start_dropping(exchange);
     }
     if (!exchange->is_head_done)
         return exchange_on_head(exchange, method, version);
     if (*upload_nbytes)
         return exchange_on_body(exchange, upload, upload_nbytes);
     return exchange_on_end(exchange);
-}
-
-/* What a client hears whose body ended early. */
-static void exchange_refuse_cut(gmv_exchange *exchange)
-{
-    exchange_refuse_with(exchange, GMV_ERR_REQUEST_MALFORMED,
-                         "the connection ended before the body did");
 }
 
 void gmv__exchange_on_completed(void *context, struct MHD_Connection *connection,
@@ -762,8 +817,11 @@ void gmv__exchange_on_completed(void *context, struct MHD_Connection *connection
     gmv_exchange *exchange = *request_context;
     *request_context = NULL;
     if (exchange) {
-        if (!exchange->is_answered && code == MHD_REQUEST_TERMINATED_CLIENT_ABORT &&
-            exchange->is_head_done && !exchange->is_refused)
+        if (exchange->is_suspended)
+            exchange_take_outcome(exchange);
+        bool is_cut = code == MHD_REQUEST_TERMINATED_CLIENT_ABORT ||
+                      (code == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED && exchange->is_hurried);
+        if (!exchange->is_answered && is_cut && exchange->is_examined && !exchange->is_refused)
             exchange_refuse_cut(exchange);
         if (!exchange->is_answered && exchange->is_refused)
             gmv__respond_raw(exchange, &exchange->refusal);

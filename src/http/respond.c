@@ -19,8 +19,7 @@ static const char respond_no_memory[] =
     "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,"
     "\"code\":\"overloaded\",\"detail\":\"the daemon is out of memory; try again later\"}";
 
-/* ---- bodies
- * ---------------------------------------------------------------------------------------- */
+/* ---- bodies ---- */
 
 /* The response dies, on an HTTP thread; what is left to free is freed by maintenance. */
 static void respond_free_bytes(void *context)
@@ -62,8 +61,7 @@ void gmv__answer_error(gmv_answer *answer, const gmv_error *err, const char *req
     answer->is_retryable = true;
 }
 
-/* ---- conditions
- * ------------------------------------------------------------------------------------ */
+/* ---- conditions ---- */
 
 static void respond_fail(gmv_exchange *exchange, gmv_answer *answer, gmv_status status,
                          const char *parameter, const char *message)
@@ -134,8 +132,7 @@ static void respond_cut_range(gmv_exchange *exchange, gmv_answer *answer, const 
     snprintf(answer->content_range, sizeof answer->content_range, "bytes */%" PRIu64, whole);
 }
 
-/* ---- responses
- * ------------------------------------------------------------------------------------- */
+/* ---- responses ---- */
 
 static struct MHD_Response *respond_create_static(const void *body, size_t nbytes)
 {

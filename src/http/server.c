@@ -31,8 +31,7 @@
 #define SERVER_DESCRIPTORS_SPARE 64
 #define SERVER_STACK_NBYTES      ((size_t)512 << 10)
 
-/* ---- the address
- * --------------------------------------------------------------------------------- */
+/* ---- the address ---- */
 
 typedef struct server_address {
     struct sockaddr_storage storage;
@@ -140,8 +139,7 @@ static gmv_status server_listen(gmv_server *server, gmv_error *err)
     return GMV_OK;
 }
 
-/* ---- connections
- * --------------------------------------------------------------------------------- */
+/* ---- connections ---- */
 
 static void server_on_connection(void *context, struct MHD_Connection *connection,
                                  void **socket_context, enum MHD_ConnectionNotificationCode code)
@@ -218,8 +216,7 @@ static void *server_acceptor_main(void *argument)
     return NULL;
 }
 
-/* ---- libmicrohttpd
- * ------------------------------------------------------------------------------- */
+/* ---- libmicrohttpd ---- */
 
 /* Paths are decoded by the router, segment by segment. */
 static size_t server_keep_escapes(void *context, struct MHD_Connection *connection, char *text)
@@ -259,8 +256,7 @@ static struct MHD_Daemon *server_start_daemon(gmv_server *server)
         MHD_OPTION_STRICT_FOR_CLIENT, MHD_get_version()[0] == '0' ? 0 : 1, MHD_OPTION_END);
 }
 
-/* ---- start
- * --------------------------------------------------------------------------------------- */
+/* ---- start ---- */
 
 static uint32_t server_default(uint32_t given, uint32_t otherwise)
 {
@@ -383,8 +379,7 @@ uint16_t gmv_server_port(const gmv_server *server)
     return server->port;
 }
 
-/* ---- stop
- * ---------------------------------------------------------------------------------------- */
+/* ---- stop ---- */
 
 static void server_stop_listening(gmv_server *server)
 {

@@ -90,8 +90,10 @@ struct gmv_exchange {
     bool is_surplus; /* beyond the limit of connections */
     bool is_refused; /* `refusal` is the answer */
     bool is_answered;
-    bool is_given_up;   /* seen is_abandoned: the worker's members are not ours any more */
-    bool is_type_wrong; /* refused with the first byte of the body */
+    bool is_hurried;      /* the client has closed its side before its body was here */
+    bool has_own_timeout; /* the connection has, for now */
+    bool is_given_up;     /* seen is_abandoned: the worker's members are not ours any more */
+    bool is_type_wrong;   /* refused with the first byte of the body */
     bool is_head_request;
     gmv_method_label method_label;
     size_t route_index;
@@ -119,8 +121,7 @@ struct gmv_exchange {
     char target[]; /* raw, as it came */
 };
 
-/* ---- exchange.c
- * ---------------------------------------------------------------------------------- */
+/* ---- exchange.c ---- */
 
 void *gmv__exchange_on_target(void *server, const char *target, struct MHD_Connection *connection);
 enum MHD_Result gmv__exchange_on_call(void *server, struct MHD_Connection *connection,
@@ -132,8 +133,7 @@ void gmv__exchange_on_completed(void *server, struct MHD_Connection *connection,
 /* Gives up every suspended request; none is suspended afterwards. */
 void gmv__exchange_abandon_all(gmv_server *server);
 
-/* ---- respond.c
- * ----------------------------------------------------------------------------------- */
+/* ---- respond.c ---- */
 
 /* Turns an error into an answer; what the answer held before is let go. */
 void gmv__answer_error(gmv_answer *answer, const gmv_error *err, const char *request_id);

@@ -27,7 +27,9 @@ int support_run(const support_test *tests, size_t n_tests, const char *only)
             continue;
         }
         support_failures = 0;
+        int64_t begun = gmv_clock_monotonic_ns();
         tests[i].run();
+        printf("# %lld ms\n", (long long)((gmv_clock_monotonic_ns() - begun) / 1000000));
         n_failed += support_failures ? 1 : 0;
         printf("%sok %zu - %s\n", support_failures ? "not " : "", i + 1, tests[i].name);
     }
@@ -40,7 +42,7 @@ void support_sleep_ms(int milliseconds)
     nanosleep(&nap, NULL);
 }
 
-/* ---- the gate -------------------------------------------------------------------------------------- */
+/* ---- the gate ---- */
 
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_changed = PTHREAD_COND_INITIALIZER;
@@ -87,7 +89,7 @@ void support_gate_await(int n_waiting)
     check(support_gate_waiting() >= n_waiting, "%d wait", support_gate_waiting());
 }
 
-/* ---- handlers -------------------------------------------------------------------------------------- */
+/* ---- handlers ---- */
 
 static const char test_contents[] = "0123456789";
 
@@ -158,7 +160,7 @@ static gmv_status handle_big(gmv_request *request, gmv_reply *reply, gmv_error *
     return GMV_OK;
 }
 
-/* ---- uploads --------------------------------------------------------------------------------------- */
+/* ---- uploads ---- */
 
 typedef struct test_upload {
     uint64_t nbytes, sum, position;
@@ -239,37 +241,43 @@ static void upload_abort(gmv_request *request)
 static const gmv_stream_handler upload_handler = {upload_begin, upload_append, upload_finish,
                                                   upload_abort};
 
-/* ---- routes ---------------------------------------------------------------------------------------- */
+/* ---- routes ---- */
 
-#define TEST_ROUTE(method, path, id, query, body, lane, handle)                                    \
-    {GMV_METHOD_##method, path,            #id,    GMV_KIND_ANY, query,                            \
-     GMV_BODY_##body,     GMV_LANE_##lane, handle, NULL},
+#define TEST_ROUTE(method, path, id, query, body, lane, handle)              \
+    {GMV_METHOD_##method, path,   #id, GMV_KIND_ANY, query, GMV_BODY_##body, \
+     GMV_LANE_##lane,     handle, NULL},
 
 const gmv_route support_routes[] = {
-    TEST_ROUTE(GET, "/livez", getLivez, "verbose", NONE, INLINE, gmv__handle_livez)
-    TEST_ROUTE(GET, "/readyz", getReadyz, "verbose", NONE, INLINE, gmv__handle_readyz)
-    TEST_ROUTE(GET, "/metrics", getMetrics, "", NONE, INLINE, gmv__handle_metrics)
-    TEST_ROUTE(GET, "/openapi.json", getOpenapiJson, "", NONE, INLINE, gmv__handle_openapi_json)
-    TEST_ROUTE(GET, "/v1/server", getServer, "", NONE, INLINE, gmv__handle_server)
-    TEST_ROUTE(GET, "/v1/devices", listDevices, "", NONE, INLINE, gmv__handle_devices)
-    TEST_ROUTE(POST, "/v1/echo", echo, "", JSON, INLINE, handle_echo)
-    TEST_ROUTE(POST, "/v1/short", runShort, "", JSON, SHORT, handle_echo)
-    TEST_ROUTE(POST, "/v1/gate", passGate, "", JSON, SHORT, handle_gate)
-    TEST_ROUTE(POST, "/v1/move", moveToBulk, "", JSON, SHORT, handle_move)
-    TEST_ROUTE(POST, "/v1/fail", failInline, "", JSON, INLINE, handle_fail)
-    TEST_ROUTE(POST, "/v1/fail_short", failShort, "", JSON, SHORT, handle_fail)
-    TEST_ROUTE(GET, "/v1/internal", failInternally, "", NONE, INLINE, handle_internal)
-    TEST_ROUTE(GET, "/v1/things/{id}", getThing, "", NONE, INLINE, handle_thing)
-    TEST_ROUTE(DELETE, "/v1/things/{id}", deleteThing, "", NONE, SHORT, handle_thing)
-    TEST_ROUTE(GET, "/v1/contents", getContents, "sealed", NONE, SHORT, handle_contents)
-    TEST_ROUTE(GET, "/v1/big", getBig, "", NONE, SHORT, handle_big)
-    {GMV_METHOD_POST, "/v1/upload", "upload", GMV_KIND_ANY, "fail,gate", GMV_BODY_OCTETS,
-     GMV_LANE_BULK, NULL, &upload_handler},
+    TEST_ROUTE(GET, "/livez", getLivez, "verbose", NONE, INLINE, gmv__handle_livez) TEST_ROUTE(
+        GET, "/readyz", getReadyz, "verbose", NONE, INLINE, gmv__handle_readyz)
+        TEST_ROUTE(GET, "/metrics", getMetrics, "", NONE, INLINE, gmv__handle_metrics) TEST_ROUTE(
+            GET, "/openapi.json", getOpenapiJson, "", NONE, INLINE, gmv__handle_openapi_json)
+            TEST_ROUTE(GET, "/v1/server", getServer, "", NONE, INLINE,
+                       gmv__handle_server) TEST_ROUTE(GET, "/v1/devices", listDevices, "", NONE,
+                                                      INLINE, gmv__handle_devices)
+                TEST_ROUTE(POST, "/v1/echo", echo, "", JSON, INLINE, handle_echo) TEST_ROUTE(
+                    POST, "/v1/short", runShort, "", JSON, SHORT,
+                    handle_echo) TEST_ROUTE(POST, "/v1/gate", passGate, "", JSON, SHORT,
+                                            handle_gate) TEST_ROUTE(POST, "/v1/move", moveToBulk,
+                                                                    "", JSON, SHORT, handle_move)
+                    TEST_ROUTE(POST, "/v1/fail", failInline, "", JSON, INLINE, handle_fail)
+                        TEST_ROUTE(POST, "/v1/fail_short", failShort, "", JSON, SHORT, handle_fail)
+                            TEST_ROUTE(GET, "/v1/internal", failInternally, "", NONE, INLINE,
+                                       handle_internal) TEST_ROUTE(GET, "/v1/things/{id}", getThing,
+                                                                   "", NONE, INLINE, handle_thing)
+                                TEST_ROUTE(DELETE, "/v1/things/{id}", deleteThing, "", NONE, SHORT,
+                                           handle_thing) TEST_ROUTE(GET, "/v1/contents",
+                                                                    getContents, "sealed", NONE,
+                                                                    SHORT, handle_contents)
+                                    TEST_ROUTE(GET, "/v1/big", getBig, "", NONE, SHORT, handle_big){
+                                        GMV_METHOD_POST, "/v1/upload", "upload", GMV_KIND_ANY,
+                                        "fail,gate", GMV_BODY_OCTETS, GMV_LANE_BULK, NULL,
+                                        &upload_handler},
 };
 
 const size_t support_routes_count = sizeof support_routes / sizeof support_routes[0];
 
-/* ---- the server ------------------------------------------------------------------------------------ */
+/* ---- the server ---- */
 
 void support_start(support_server *s, const gmv_server_options *given)
 {
@@ -317,7 +325,7 @@ int64_t support_stop(support_server *s, int64_t timeout_ms)
     return took_ms;
 }
 
-/* ---- the client ------------------------------------------------------------------------------------ */
+/* ---- the client ---- */
 
 int support_connect(const support_server *s)
 {

@@ -12,18 +12,18 @@
 #include "http/server.h"
 #include "http/service.h"
 
-/* ---- checks ---------------------------------------------------------------------------------------- */
+/* ---- checks ---- */
 
 extern int support_failures; /* of the test that runs */
 
-#define check(condition, ...)                                                                      \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            support_failures++;                                                                    \
-            printf("# %s:%d: %s:", __FILE__, __LINE__, #condition);                               \
-            printf(" " __VA_ARGS__);                                                               \
-            printf("\n");                                                                          \
-        }                                                                                          \
+#define check(condition, ...)                                       \
+    do {                                                            \
+        if (!(condition)) {                                         \
+            support_failures++;                                     \
+            printf("# %s:%d: %s:", __FILE__, __LINE__, #condition); \
+            printf(" " __VA_ARGS__);                                \
+            printf("\n");                                           \
+        }                                                           \
     } while (0)
 
 typedef struct support_test {
@@ -34,7 +34,7 @@ typedef struct support_test {
 /* Runs them, prints TAP; `only` (may be NULL) is a part of the names to run. Exit code. */
 int support_run(const support_test *tests, size_t n_tests, const char *only);
 
-/* ---- the server ------------------------------------------------------------------------------------ */
+/* ---- the server ---- */
 
 typedef struct support_server {
     gmv_service service;
@@ -66,12 +66,12 @@ typedef struct support_uploads {
 
 support_uploads support_uploads_now(void);
 
-/* ---- the client ------------------------------------------------------------------------------------ */
+/* ---- the client ---- */
 
 typedef struct support_answer {
-    int status;      /* 0: the connection ended without one */
+    int status; /* 0: the connection ended without one */
     char head[4096];
-    char *body;      /* malloc'ed, NUL-terminated */
+    char *body; /* malloc'ed, NUL-terminated */
     size_t nbytes;
 } support_answer;
 

@@ -1,25 +1,1037 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server over raw sockets: framing, suspended requests and uploads, odd clients, and stopping. */
+/* The server over raw sockets: framing, bodies, answers, odd clients, and stopping. */
 #include "http/support.h"
 
+#include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void test_livez(void)
+#define HOST      "Host: localhost\r\n"
+#define JSON_TYPE "Content-Type: application/json\r\n"
+#define OCTETS    "Content-Type: application/octet-stream\r\n"
+#define CHUNKED   "Transfer-Encoding: chunked\r\n"
+
+/* ---- framing ---- */
+
+typedef struct framing_row {
+    const char *what;
+    const char *request;
+    int status, other_status; /* either is right */
+    bool closes;
+} framing_row;
+
+#define POST_ECHO "POST /v1/echo HTTP/1.1\r\n" HOST JSON_TYPE
+
+static const framing_row framing_rows[] = {
+    {"a length that fits", POST_ECHO "Content-Length: 2\r\n\r\n{}", 200, 200, false},
+    {"no body at all", "POST /v1/echo HTTP/1.1\r\n" HOST "\r\n", 200, 200, false},
+    {"length 0", POST_ECHO "Content-Length: 0\r\n\r\n", 200, 200, false},
+    {"length too short: the rest is no request", POST_ECHO "Content-Length: 2\r\n\r\n{}{\"a\":1}\r\n\r\n",
+     200, 200, true},
+    {"length -1", POST_ECHO "Content-Length: -1\r\n\r\n{}", 400, 400, true},
+    {"length -268435455700", POST_ECHO "Content-Length: -268435455700\r\n\r\n{}", 400, 400, true},
+    {"length +5", POST_ECHO "Content-Length: +5\r\n\r\n{   }", 400, 400, true},
+    {"length 5abc", POST_ECHO "Content-Length: 5abc\r\n\r\n{   }", 400, 400, true},
+    {"length 0x5", POST_ECHO "Content-Length: 0x5\r\n\r\n{   }", 400, 400, true},
+    {"length 5, 5", POST_ECHO "Content-Length: 5, 5\r\n\r\n{   }", 400, 400, true},
+    {"length 5, 6", POST_ECHO "Content-Length: 5, 6\r\n\r\n{   }", 400, 400, true},
+    {"two lengths", POST_ECHO "Content-Length: 5\r\nContent-Length: 6\r\n\r\n{   }", 400, 400,
+     true},
+    {"one length twice", POST_ECHO "Content-Length: 5\r\nContent-Length: 5\r\n\r\n{   }", 400, 400,
+     true},
+    {"an empty length", POST_ECHO "Content-Length:\r\n\r\n{}", 400, 400, true},
+    {"a huge length", POST_ECHO "Content-Length: 99999999999999999999\r\n\r\n{}", 400, 413, true},
+    {"length and encoding", POST_ECHO "Content-Length: 2\r\n" CHUNKED "\r\n2\r\n{}\r\n0\r\n\r\n",
+     400, 400, true},
+    {"a blank before the colon", POST_ECHO "Content-Length : 2\r\n\r\n{}", 400, 400, true},
+    {"a blank in a name", POST_ECHO "Content-Length: 2\r\nX y: 1\r\n\r\n{}", 400, 400, true},
+    {"chunked", POST_ECHO CHUNKED "\r\n2\r\n{}\r\n0\r\n\r\n", 200, 200, false},
+    {"Chunked", POST_ECHO "Transfer-Encoding: Chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 200, 200,
+     false},
+    {"chunked with an extension and trailers",
+     POST_ECHO CHUNKED "\r\n2;a=b\r\n{}\r\n0\r\nX: y\r\n\r\n", 200, 200, false},
+    {"gzip", POST_ECHO "Transfer-Encoding: gzip\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 400, 501, true},
+    {"gzip, chunked", POST_ECHO "Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 400,
+     501, true},
+    {"chunked, chunked",
+     POST_ECHO "Transfer-Encoding: chunked, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 400, 501, true},
+    {"chunked twice", POST_ECHO CHUNKED CHUNKED "\r\n2\r\n{}\r\n0\r\n\r\n", 400, 501, true},
+    {"identity", POST_ECHO "Transfer-Encoding: identity\r\n\r\n{}", 400, 501, true},
+    {"an empty encoding", POST_ECHO "Transfer-Encoding:\r\n\r\n{}", 400, 501, true},
+    {"chunked to HTTP/1.0",
+     "POST /v1/echo HTTP/1.0\r\n" JSON_TYPE CHUNKED "\r\n2\r\n{}\r\n0\r\n\r\n", 400, 501, true},
+    {"a bad chunk", POST_ECHO CHUNKED "\r\nzz\r\n{}\r\n0\r\n\r\n", 400, 400, true},
+    {"no host", "GET /livez HTTP/1.1\r\n\r\n", 400, 400, true},
+    {"two hosts", "GET /livez HTTP/1.1\r\n" HOST HOST "\r\n", 400, 400, true},
+    {"a foreign host", "GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n", 400, 400, true},
+    {"a foreign host that starts like ours",
+     "GET /livez HTTP/1.1\r\nHost: localhost.evil.example\r\n\r\n", 400, 400, true},
+    {"a foreign host in the target", "GET http://evil.example/livez HTTP/1.1\r\n" HOST "\r\n", 400,
+     400, true},
+    {"our host in the target", "GET http://localhost:1/livez HTTP/1.1\r\n" HOST "\r\n", 200, 200,
+     false},
+    {"127.0.0.1 and a port", "GET /livez HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n", 200, 200,
+     false},
+    {"[::1] and a port", "GET /livez HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n", 200, 200, false},
+    {"HTTP/1.0 without a host", "GET /livez HTTP/1.0\r\n\r\n", 200, 200, true},
+    {"GET with a body", "GET /livez HTTP/1.1\r\n" HOST JSON_TYPE "Content-Length: 2\r\n\r\n{}", 400,
+     400, true},
+    {"HEAD with a chunked body", "HEAD /livez HTTP/1.1\r\n" HOST CHUNKED "\r\n2\r\n{}\r\n0\r\n\r\n",
+     400, 400, true},
+    {"DELETE with a body",
+     "DELETE /v1/things/x HTTP/1.1\r\n" HOST JSON_TYPE "Content-Length: 2\r\n\r\n{}", 400, 400,
+     true},
+    {"GET with length 0", "GET /livez HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\n", 200, 200,
+     false},
+    {"no type", "POST /v1/echo HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\n{}", 415, 415, false},
+    {"no type, chunked", "POST /v1/echo HTTP/1.1\r\n" HOST CHUNKED "\r\n2\r\n{}\r\n0\r\n\r\n", 415,
+     415, false},
+    {"no type, chunked and empty", "POST /v1/echo HTTP/1.1\r\n" HOST CHUNKED "\r\n0\r\n\r\n", 200,
+     200, false},
+    {"form type",
+     "POST /v1/echo HTTP/1.1\r\n" HOST
+     "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 2\r\n\r\n{}",
+     415, 415, false},
+    {"octets to JSON", "POST /v1/echo HTTP/1.1\r\n" HOST OCTETS "Content-Length: 2\r\n\r\n{}", 415,
+     415, false},
+    {"JSON to octets", "POST /v1/upload HTTP/1.1\r\n" HOST JSON_TYPE "Content-Length: 2\r\n\r\n{}",
+     415, 415, false},
+    {"a charset",
+     "POST /v1/echo HTTP/1.1\r\n" HOST
+     "Content-Type: application/json;charset=UTF-8\r\nContent-Length: 2\r\n\r\n{}",
+     200, 200, false},
+    {"another charset",
+     "POST /v1/echo HTTP/1.1\r\n" HOST
+     "Content-Type: application/json; charset=utf-16\r\nContent-Length: 2\r\n\r\n{}",
+     415, 415, false},
+    {"an unknown path", "GET /v1/nothing HTTP/1.1\r\n" HOST "\r\n", 404, 404, false},
+    {"an unknown path with a body",
+     "POST /v1/nothing HTTP/1.1\r\n" HOST JSON_TYPE "Content-Length: 2\r\n\r\n{}", 404, 404, false},
+    {"a slash behind", "GET /livez/ HTTP/1.1\r\n" HOST "\r\n", 404, 404, false},
+    {"an escaped NUL", "GET /livez%00 HTTP/1.1\r\n" HOST "\r\n", 404, 404, false},
+    {"a wrong method", "PUT /livez HTTP/1.1\r\n" HOST "\r\n", 405, 405, false},
+    {"an unknown method", "FROB /livez HTTP/1.1\r\n" HOST "\r\n", 405, 501, false},
+    {"OPTIONS", "OPTIONS /v1/things/x HTTP/1.1\r\n" HOST "\r\n", 405, 405, false},
+    {"an unknown parameter", "GET /v1/server?x=1 HTTP/1.1\r\n" HOST "\r\n", 400, 400, true},
+    {"an unknown parameter outside /v1", "GET /livez?x=1 HTTP/1.1\r\n" HOST "\r\n", 200, 200,
+     false},
+    {"a repeated parameter", "GET /v1/contents?sealed&sealed HTTP/1.1\r\n" HOST "\r\n", 400, 400,
+     true},
+};
+
+/* The client ends its side only where the row says that the server closes. */
+static void framing_check(const support_server *s, const framing_row *row)
+{
+    int fd = support_connect(s);
+    (void)support_print(fd, row->request);
+    support_answer answer = support_receive(fd, strncmp(row->request, "HEAD", 4) == 0);
+    check(answer.status == row->status || answer.status == row->other_status, "%s: %d", row->what,
+          answer.status);
+    if (row->closes) {
+        check(support_is_closed(fd, 3000), "%s: still open", row->what);
+    } else {
+        (void)support_print(fd, "GET /livez HTTP/1.1\r\n" HOST "\r\n");
+        support_answer next = support_receive(fd, false);
+        check(next.status == 200, "%s: then %d", row->what, next.status);
+        support_answer_free(&next);
+    }
+    support_answer_free(&answer);
+    close(fd);
+}
+
+static void test_framing(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    for (size_t i = 0; i < sizeof framing_rows / sizeof framing_rows[0]; i++)
+        framing_check(&s, &framing_rows[i]);
+    support_stop(&s, 1000);
+}
+
+static void test_cut_body(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    int fd = support_connect(&s);
+    (void)support_print(fd, POST_ECHO "Content-Length: 500\r\n\r\n{\"a\":1}");
+    shutdown(fd, SHUT_WR);
+    support_answer answer = support_receive(fd, false);
+    check(answer.status == 400, "%d", answer.status);
+    check(support_is_closed(fd, 3000));
+    support_answer_free(&answer);
+    close(fd);
+    support_stop(&s, 1000);
+}
+
+/* ---- answers ---- */
+
+static void test_problem(void)
 {
     support_server s = {0};
     support_answer answer;
     support_start(&s, NULL);
-    check(support_ask(&s, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", &answer) == 200);
-    check(strcmp(answer.body, "{\"status\":\"ok\"}") == 0, "%s", answer.body);
+    check(support_ask(&s, "POST /v1/fail HTTP/1.1\r\n" HOST "X-Request-Id: me.1\r\n\r\n",
+                      &answer) == 422);
+    check(strcmp(support_field(&answer, "Content-Type"), "application/problem+json") == 0);
+    check(strcmp(support_field(&answer, "X-Request-Id"), "me.1") == 0);
+    check(strstr(answer.body, "\"code\":\"value_error\"") != NULL, "%s", answer.body);
+    check(strstr(answer.body, "\"pointer\":\"/member\"") != NULL, "%s", answer.body);
+    check(strstr(answer.body, "\"request_id\":\"me.1\"") != NULL, "%s", answer.body);
+    check(strstr(answer.body, "left over") == NULL, "%s", answer.body);
+    support_answer_free(&answer);
+    check(support_ask(&s, "POST /v1/fail_short HTTP/1.1\r\n" HOST "\r\n", &answer) == 422);
+    check(strlen(support_field(&answer, "X-Request-Id")) > 8);
+    check(strstr(answer.body, "left over") == NULL, "%s", answer.body);
+    support_answer_free(&answer);
+    check(support_ask(&s, "PUT /v1/things/x HTTP/1.1\r\n" HOST "\r\n", &answer) == 405);
+    check(strcmp(support_field(&answer, "Allow"), "GET, HEAD, DELETE") == 0, "%s",
+          support_field(&answer, "Allow"));
+    support_answer_free(&answer);
+    check(support_ask(&s, "GET /v1/internal HTTP/1.1\r\n" HOST "X-Request-Id: b d\r\n\r\n",
+                      &answer) == 500);
+    check(strstr(answer.body, "secret") == NULL, "%s", answer.body);
+    check(strchr(support_field(&answer, "X-Request-Id"), ' ') == NULL);
     support_answer_free(&answer);
     support_stop(&s, 1000);
 }
 
+static void check_thing(const support_server *s, const char *fields, int status)
+{
+    char request[512];
+    support_answer answer;
+    snprintf(request, sizeof request,
+             "GET /v1/things/buf_00000000000000000000000000 HTTP/1.1\r\n" HOST "%s\r\n", fields);
+    check(support_ask(s, request, &answer) == status, "%s: %d", fields, answer.status);
+    if (status == 304 || status == 200) {
+        check(strcmp(support_field(&answer, "ETag"), "\"thing-1\"") == 0, "%s", fields);
+        check(strcmp(support_field(&answer, "Cache-Control"), "no-cache") == 0, "%s", fields);
+    }
+    if (status == 304)
+        check(strtoul(support_field(&answer, "Content-Length"), NULL, 10) == 0, "%s", answer.head);
+    support_answer_free(&answer);
+}
+
+static void test_conditions(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    check_thing(&s, "", 200);
+    check_thing(&s, "If-None-Match: \"thing-1\"\r\n", 304);
+    check_thing(&s, "If-None-Match: W/\"thing-1\"\r\n", 304);
+    check_thing(&s, "If-None-Match: \"a\", W/\"b\" ,\"thing-1\"\r\n", 304);
+    check_thing(&s, "If-None-Match: *\r\n", 304);
+    check_thing(&s, "If-None-Match: \"thing-2\"\r\n", 200);
+    check_thing(&s, "If-None-Match: thing-1\r\n", 200);
+    check_thing(&s, "If-None-Match:\r\n", 200);
+    check_thing(&s, "If-Match: \"thing-1\"\r\n", 200);
+    check_thing(&s, "If-Match: W/\"thing-1\"\r\n", 412);
+    check_thing(&s, "If-Match: \"thing-2\"\r\n", 412);
+    check_thing(&s, "If-Match: *\r\n", 200);
+    /* the next request on the same connection parses behind a 304 */
+    int fd = support_connect(&s);
+    (void)support_print(fd, "GET /v1/things/x HTTP/1.1\r\n" HOST "If-None-Match: *\r\n\r\n"
+                            "HEAD /v1/things/x HTTP/1.1\r\n" HOST "\r\n"
+                            "GET /livez HTTP/1.1\r\n" HOST "\r\n");
+    support_answer first = support_receive(fd, false);
+    support_answer second = support_receive(fd, true);
+    support_answer third = support_receive(fd, false);
+    check(first.status == 304 && second.status == 200 && third.status == 200, "%d %d %d",
+          first.status, second.status, third.status);
+    check(strcmp(support_field(&second, "Content-Length"), "12") == 0, "%s", second.head);
+    support_answer_free(&first);
+    support_answer_free(&second);
+    support_answer_free(&third);
+    close(fd);
+    support_stop(&s, 1000);
+}
+
+static const struct {
+    const char *method, *query, *fields;
+    int status;
+    const char *body, *content_range;
+} range_rows[] = {
+    {"GET", "", "", 200, "0123456789", ""},
+    {"GET", "", "Range: bytes=0-3\r\n", 206, "0123", "bytes 0-3/10"},
+    {"GET", "", "Range: bytes=-4\r\n", 206, "6789", "bytes 6-9/10"},
+    {"GET", "", "Range: bytes=5-\r\n", 206, "56789", "bytes 5-9/10"},
+    {"GET", "", "Range: bytes=9-9\r\n", 206, "9", "bytes 9-9/10"},
+    {"GET", "", "Range: bytes=10-\r\n", 416, NULL, "bytes */10"},
+    {"GET", "", "Range: bytes=-0\r\n", 416, NULL, "bytes */10"},
+    {"GET", "", "Range: bytes=3-1\r\n", 200, "0123456789", ""},
+    {"GET", "", "Range: items=0-3\r\n", 200, "0123456789", ""},
+    {"GET", "", "Range: bytes=0-3\r\nIf-Range: \"contents-1\"\r\n", 200, "0123456789", ""},
+    {"GET", "?sealed", "Range: bytes=0-3\r\nIf-Range: \"contents-1\"\r\n", 206, "0123",
+     "bytes 0-3/10"},
+    {"GET", "?sealed", "Range: bytes=0-3\r\nIf-Range: W/\"contents-1\"\r\n", 200, "0123456789", ""},
+    {"GET", "?sealed", "Range: bytes=0-3\r\nIf-Range: \"other\"\r\n", 200, "0123456789", ""},
+    {"GET", "?sealed", "Range: bytes=0-3\r\nIf-Range: Sun, 29 Nov 2026 10:00:00 GMT\r\n", 200,
+     "0123456789", ""},
+    {"GET", "?sealed", "Range: bytes=0-3\r\nIf-None-Match: *\r\n", 304, "", ""},
+    {"HEAD", "", "Range: bytes=0-3\r\n", 200, "", ""},
+};
+
+static void test_ranges(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    for (size_t i = 0; i < sizeof range_rows / sizeof range_rows[0]; i++) {
+        char request[512];
+        support_answer answer;
+        snprintf(request, sizeof request, "%s /v1/contents%s HTTP/1.1\r\n" HOST "%s\r\n",
+                 range_rows[i].method, range_rows[i].query, range_rows[i].fields);
+        int status = support_ask(&s, request, &answer);
+        check(status == range_rows[i].status, "row %zu: %d", i, status);
+        if (range_rows[i].body)
+            check(strcmp(answer.body, range_rows[i].body) == 0, "row %zu: %s", i, answer.body);
+        check(strcmp(support_field(&answer, "Content-Range"), range_rows[i].content_range) == 0,
+              "row %zu: %s", i, support_field(&answer, "Content-Range"));
+        if (status == 200)
+            check(strcmp(support_field(&answer, "Content-Length"), "10") == 0, "row %zu", i);
+        support_answer_free(&answer);
+    }
+    support_stop(&s, 1000);
+}
+
+/* ---- bodies ---- */
+
+static void test_json_limit(void)
+{
+    support_server s = {0};
+    s.service.max_json_nbytes = 100000;
+    support_start(&s, NULL);
+    static char body[100002];
+    memset(body, ' ', sizeof body);
+    for (size_t nbytes = 99999; nbytes <= 100001; nbytes++) {
+        char head[256];
+        int fd = support_connect(&s);
+        snprintf(head, sizeof head, POST_ECHO "Content-Length: %zu\r\n\r\n", nbytes);
+        check(support_print(fd, head) && support_send(fd, body, nbytes));
+        support_answer answer = support_receive(fd, false);
+        check(answer.status == (nbytes <= 100000 ? 200 : 413), "%zu: %d", nbytes, answer.status);
+        support_answer_free(&answer);
+        /* chunked, on the same connection */
+        snprintf(head, sizeof head, POST_ECHO CHUNKED "\r\n%zx\r\n", nbytes);
+        check(support_print(fd, head) && support_send(fd, body, nbytes) &&
+              support_print(fd, "\r\n0\r\n\r\n"));
+        answer = support_receive(fd, false);
+        check(answer.status == (nbytes <= 100000 ? 200 : 413), "chunked %zu: %d", nbytes,
+              answer.status);
+        if (answer.status == 200)
+            check(strncmp(answer.body, "1 ", 2) == 0, "a long body is parsed by a worker: %s",
+                  answer.body);
+        support_answer_free(&answer);
+        close(fd);
+    }
+    support_stop(&s, 1000);
+}
+
+static void test_early_refusal(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    /* headers alone, then silence: the answer comes all the same */
+    int fd = support_connect(&s);
+    (void)support_print(fd, POST_ECHO "Content-Length: 100000000\r\n\r\n");
+    support_answer answer = support_receive(fd, false);
+    check(answer.status == 413, "%d", answer.status);
+    check(support_is_closed(fd, 3000));
+    support_answer_free(&answer);
+    close(fd);
+    /* a client that waits for 100 Continue hears it at once, and the connection closes */
+    fd = support_connect(&s);
+    (void)support_print(fd, POST_ECHO "Expect: 100-continue\r\nContent-Length: 100000000\r\n\r\n");
+    answer = support_receive(fd, false);
+    check(answer.status == 413, "%d", answer.status);
+    check(support_is_closed(fd, 3000));
+    support_answer_free(&answer);
+    close(fd);
+    /* and one that is welcome gets to send */
+    fd = support_connect(&s);
+    (void)support_print(fd, POST_ECHO "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    char interim[32] = "";
+    check(recv(fd, interim, 25, MSG_WAITALL) == 25 && strncmp(interim, "HTTP/1.1 100", 12) == 0,
+          "%s", interim);
+    (void)support_print(fd, "{}");
+    answer = support_receive(fd, false);
+    check(answer.status == 200, "%d", answer.status);
+    support_answer_free(&answer);
+    close(fd);
+    support_stop(&s, 1000);
+}
+
+/* A refused client that goes on sending megabytes reads its answer in the end. */
+static void test_refused_megabytes(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    static char block[1 << 20];
+    int fd = support_connect(&s);
+    (void)support_print(fd, "POST /v1/nothing HTTP/1.1\r\n" HOST OCTETS
+                            "Content-Length: 8388608\r\n\r\n");
+    for (int i = 0; i < 8; i++)
+        check(support_send(fd, block, sizeof block));
+    support_answer answer = support_receive(fd, false);
+    check(answer.status == 404, "%d", answer.status);
+    support_answer_free(&answer);
+    close(fd);
+    /* more than that is cut off, with an answer for those who look */
+    fd = support_connect(&s);
+    (void)support_print(fd, "POST /v1/nothing HTTP/1.1\r\n" HOST OCTETS
+                            "Content-Length: 900000000\r\n\r\n");
+    bool is_cut = false;
+    for (int i = 0; i < 64 && !is_cut; i++)
+        is_cut = !support_send(fd, block, sizeof block);
+    check(is_cut, "64 MiB were taken");
+    close(fd);
+    support_stop(&s, 1000);
+}
+
+static void test_body_byte_by_byte(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    int fd = support_connect(&s);
+    (void)support_print(fd, POST_ECHO "Content-Length: 300\r\n\r\n");
+    for (int i = 0; i < 300; i++)
+        (void)support_print(fd, "7");
+    support_answer answer = support_receive(fd, false);
+    check(answer.status == 200 && strncmp(answer.body, "0 300 777", 9) == 0, "%s", answer.body);
+    support_answer_free(&answer);
+    close(fd);
+    support_stop(&s, 1000);
+}
+
+/* ---- lanes ---- */
+
+static void test_lanes(void)
+{
+    support_server s = {0};
+    support_answer answer;
+    support_start(&s, NULL);
+    check(support_ask(&s, "POST /v1/echo HTTP/1.1\r\n" HOST "\r\n", &answer) == 200);
+    check(strcmp(answer.body, "0 2 {}") == 0, "%s", answer.body);
+    support_answer_free(&answer);
+    check(support_ask(&s, "POST /v1/short HTTP/1.1\r\n" HOST "\r\n", &answer) == 200);
+    check(strcmp(answer.body, "1 2 {}") == 0, "%s", answer.body);
+    support_answer_free(&answer);
+    check(support_ask(&s, "POST /v1/move HTTP/1.1\r\n" HOST "\r\n", &answer) == 200);
+    check(strcmp(answer.body, "2 2 {}") == 0, "%s", answer.body);
+    support_answer_free(&answer);
+    support_stop(&s, 1000);
+}
+
+static int send_gate(const support_server *s, const char *path)
+{
+    char request[256];
+    int fd = support_connect(s);
+    snprintf(request, sizeof request,
+             "POST %s HTTP/1.1\r\n" HOST JSON_TYPE "Content-Length: 2\r\n\r\n{}", path);
+    (void)support_print(fd, request);
+    return fd;
+}
+
+static void check_status(int fd, int status)
+{
+    support_answer answer = support_receive(fd, false);
+    check(answer.status == status, "%d, not %d", answer.status, status);
+    if (status == 503)
+        check(strcmp(support_field(&answer, "Retry-After"), "1") == 0, "%s", answer.head);
+    support_answer_free(&answer);
+    close(fd);
+}
+
+static void test_full_queue(void)
+{
+    support_server s = {0};
+    const gmv_server_options options = {
+        .n_short_workers = 1, .n_bulk_workers = 1, .max_short_jobs = 3, .max_bulk_jobs = 1};
+    support_start(&s, &options);
+    support_gate_close();
+    int waiting[3];
+    waiting[0] = send_gate(&s, "/v1/gate");
+    support_gate_await(1);
+    waiting[1] = send_gate(&s, "/v1/gate");
+    waiting[2] = send_gate(&s, "/v1/gate");
+    support_sleep_ms(50);
+    check_status(send_gate(&s, "/v1/gate"), 503);
+    check(support_ask(&s, "GET /livez HTTP/1.1\r\n" HOST "\r\n", NULL) == 200, "inline goes on");
+    support_gate_open();
+    for (int i = 0; i < 3; i++)
+        check_status(waiting[i], 200);
+    /* the bulk lane full: who wants to move there is told, and nothing hangs */
+    support_gate_close();
+    waiting[0] = send_gate(&s, "/v1/move");
+    support_gate_await(1);
+    check_status(send_gate(&s, "/v1/move"), 503);
+    support_gate_open();
+    check_status(waiting[0], 200);
+    support_stop(&s, 1000);
+}
+
+/* ---- uploads ---- */
+
+typedef struct upload_job {
+    const support_server *s;
+    size_t nbytes, piece;
+    bool chunked;
+    unsigned seed;
+    int status;
+    bool is_right;
+} upload_job;
+
+static unsigned char upload_byte(unsigned seed, size_t i)
+{
+    return (unsigned char)((i * 2654435761u + seed) >> 7);
+}
+
+static bool upload_send_piece(int fd, const unsigned char *bytes, size_t nbytes, bool chunked)
+{
+    char head[32];
+    if (!chunked)
+        return support_send(fd, bytes, nbytes);
+    snprintf(head, sizeof head, "%zx\r\n", nbytes);
+    return support_print(fd, head) && support_send(fd, bytes, nbytes) && support_print(fd, "\r\n");
+}
+
+static void *upload_main(void *argument)
+{
+    upload_job *job = argument;
+    char text[256];
+    unsigned char *body = malloc(job->nbytes + 1);
+    unsigned long long sum = 0;
+    for (size_t i = 0; i < job->nbytes; i++) {
+        body[i] = upload_byte(job->seed, i);
+        sum += (i % 251 + 1) * body[i];
+    }
+    int fd = support_connect(job->s);
+    if (job->chunked)
+        snprintf(text, sizeof text, "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS CHUNKED "\r\n");
+    else
+        snprintf(text, sizeof text,
+                 "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS "Content-Length: %zu\r\n\r\n",
+                 job->nbytes);
+    bool sent = support_print(fd, text);
+    for (size_t i = 0; sent && i < job->nbytes; i += job->piece) {
+        size_t n = job->nbytes - i < job->piece ? job->nbytes - i : job->piece;
+        sent = upload_send_piece(fd, body + i, n, job->chunked);
+    }
+    if (sent && job->chunked)
+        sent = support_print(fd, "0\r\n\r\n");
+    support_answer answer = support_receive(fd, false);
+    job->status = sent ? answer.status : 0;
+    snprintf(text, sizeof text, "%zu %llu", job->nbytes, sum);
+    job->is_right = answer.body && strcmp(answer.body, text) == 0;
+    support_answer_free(&answer);
+    close(fd);
+    free(body);
+    return NULL;
+}
+
+static void test_uploads_at_once(void)
+{
+    static const struct {
+        size_t nbytes, piece;
+        bool chunked;
+    } rows[12] = {
+        {0, 1, false},
+        {0, 1, true},
+        {1, 1, true},
+        {3000, 1, true},
+        {3000, 1, false},
+        {1 << 20, 4096, false},
+        {1 << 20, 4096, true},
+        {(1 << 20) + 1, 1000, true},
+        {5 << 20, 1 << 20, true},
+        {5 << 20, 1 << 20, false},
+        {3333333, 777, true},
+        {8 << 20, 65537, true},
+    };
+    support_server s = {0};
+    support_start(&s, NULL);
+    pthread_t threads[12];
+    upload_job jobs[12];
+    for (size_t i = 0; i < 12; i++) {
+        jobs[i] = (upload_job){.s = &s,
+                               .nbytes = rows[i].nbytes,
+                               .piece = rows[i].piece,
+                               .chunked = rows[i].chunked,
+                               .seed = (unsigned)i};
+        pthread_create(&threads[i], NULL, upload_main, &jobs[i]);
+    }
+    for (size_t i = 0; i < 12; i++) {
+        pthread_join(threads[i], NULL);
+        check(jobs[i].status == 201 && jobs[i].is_right, "row %zu: %d", i, jobs[i].status);
+    }
+    support_stop(&s, 5000);
+}
+
+static void test_upload_fails(void)
+{
+    static const struct {
+        const char *fail;
+        size_t nbytes;
+        int status;
+    } rows[] = {
+        {"begin", 10, 422},       {"append", 10, 507},      {"finish", 10, 422},
+        {"begin", 3 << 20, 422},  {"append", 3 << 20, 507}, {"finish", 3 << 20, 422},
+        {"append", 6 << 20, 507},
+    };
+    support_server s = {0};
+    support_start(&s, NULL);
+    static char body[6 << 20];
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char head[256];
+        int fd = support_connect(&s);
+        for (int chunked = 0; chunked < 2; chunked++) {
+            if (chunked)
+                snprintf(head, sizeof head,
+                         "POST /v1/upload?fail=%s HTTP/1.1\r\n" HOST OCTETS CHUNKED "\r\n%zx\r\n",
+                         rows[i].fail, rows[i].nbytes);
+            else
+                snprintf(head, sizeof head,
+                         "POST /v1/upload?fail=%s HTTP/1.1\r\n" HOST OCTETS
+                         "Content-Length: %zu\r\n\r\n",
+                         rows[i].fail, rows[i].nbytes);
+            check(support_print(fd, head) && support_send(fd, body, rows[i].nbytes), "row %zu", i);
+            if (chunked)
+                check(support_print(fd, "\r\n0\r\n\r\n"));
+            support_answer answer = support_receive(fd, false);
+            check(answer.status == rows[i].status, "row %zu: %d", i, answer.status);
+            support_answer_free(&answer);
+        }
+        close(fd);
+    }
+    /* with 100-continue a refusal in begin comes before the body */
+    int fd = support_connect(&s);
+    (void)support_print(fd, "POST /v1/upload?fail=begin HTTP/1.1\r\n" HOST OCTETS
+                            "Expect: 100-continue\r\nContent-Length: 50000000\r\n\r\n");
+    support_answer answer = support_receive(fd, false);
+    check(answer.status == 422, "%d", answer.status);
+    support_answer_free(&answer);
+    close(fd);
+    support_stop(&s, 1000);
+}
+
+static void test_upload_limit(void)
+{
+    support_server s = {0};
+    const gmv_server_options options = {.max_uploads = 2, .n_bulk_workers = 1};
+    support_start(&s, &options);
+    static const char head[] =
+        "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS "Content-Length: 4\r\n\r\n";
+    int first = support_connect(&s), second = support_connect(&s), third = support_connect(&s);
+    check(support_print(first, head) && support_print(second, head));
+    support_sleep_ms(100);
+    check(support_print(third, head) && support_print(third, "abcd"));
+    check_status(third, 503);
+    check(support_print(first, "abcd"));
+    check_status(first, 201);
+    third = support_connect(&s);
+    check(support_print(third, head) && support_print(third, "abcd"));
+    check_status(third, 201);
+    close(second); /* breaks off */
+    support_stop(&s, 1000);
+}
+
+/* Until every upload that has begun has ended, and none begins any more. */
+static void await_uploads(void)
+{
+    for (int calm = 0; calm < 50; calm++) {
+        support_uploads now = support_uploads_now();
+        if (now.begun != now.finished + now.aborted)
+            calm = 0;
+        support_sleep_ms(2);
+    }
+}
+
+/* Bodies that break off before, while and after a worker has a piece of them. */
+static void test_broken_uploads(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    support_uploads before = support_uploads_now();
+    static char block[1 << 20];
+    for (int how = 0; how < 3; how++) {
+        for (size_t sent = 0; sent <= 2 << 20; sent += 700001) {
+            int fd = support_connect(&s);
+            (void)support_print(fd, "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS
+                                    "Content-Length: 9000000\r\n\r\n");
+            for (size_t left = sent; left;) {
+                size_t piece = left < sizeof block ? left : sizeof block;
+                check(support_send(fd, block, piece));
+                left -= piece;
+            }
+            if (how == 0) {
+                support_reset(fd);
+            } else if (how == 1) {
+                close(fd);
+            } else {
+                shutdown(fd, SHUT_WR);
+                support_answer answer = support_receive(fd, false);
+                check(answer.status == 400, "%d", answer.status);
+                support_answer_free(&answer);
+                close(fd);
+            }
+        }
+    }
+    await_uploads();
+    support_uploads now = support_uploads_now();
+    check(now.finished == before.finished, "a body that breaks off is never finished");
+    support_stop(&s, 2000);
+}
+
+/* ---- odd clients ---- */
+
+static void test_clients_leave_while_suspended(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    support_gate_close();
+    int reset = send_gate(&s, "/v1/gate"), closed = send_gate(&s, "/v1/gate");
+    int half = send_gate(&s, "/v1/gate");
+    support_gate_await(1);
+    support_reset(reset);
+    close(closed);
+    shutdown(half, SHUT_WR);
+    support_sleep_ms(50);
+    support_gate_open();
+    check_status(half, 200); /* who half-closes still gets the answer */
+    check(support_ask(&s, "GET /livez HTTP/1.1\r\n" HOST "\r\n", NULL) == 200);
+    support_stop(&s, 2000);
+}
+
+static void test_pipelined_behind_suspended(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    support_gate_close();
+    int fd = support_connect(&s);
+    (void)support_print(
+        fd, "POST /v1/gate HTTP/1.1\r\n" HOST JSON_TYPE CHUNKED "\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n"
+            "POST /v1/move HTTP/1.1\r\n" HOST "\r\nGET /livez HTTP/1.1\r\n" HOST "\r\n");
+    support_gate_await(1);
+    support_sleep_ms(20);
+    support_gate_open();
+    for (int i = 0; i < 3; i++) {
+        support_answer answer = support_receive(fd, false);
+        check(answer.status == 200, "%d", answer.status);
+        support_answer_free(&answer);
+    }
+    close(fd);
+    support_stop(&s, 1000);
+}
+
+static void test_silent_clients(void)
+{
+    support_server s = {0};
+    s.service.idle_timeout_seconds = 1;
+    support_start(&s, NULL);
+    static const char *const beginnings[] = {
+        "",
+        "GE",
+        "GET /livez HTTP/1.1\r\n",
+        "GET /livez HTTP/1.1\r\n" HOST,
+        POST_ECHO "Content-Length: 10\r\n\r\n{",
+        "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS CHUNKED "\r\n5\r\nab",
+    };
+    int fds[6];
+    for (int i = 0; i < 6; i++) {
+        fds[i] = support_connect(&s);
+        (void)support_print(fds[i], beginnings[i]);
+    }
+    for (int i = 0; i < 6; i++) {
+        check(support_is_closed(fds[i], 5000), "%s", beginnings[i]);
+        close(fds[i]);
+    }
+    support_stop(&s, 1000);
+}
+
+static void test_reset_downloads(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    for (int i = 0; i < 20; i++) {
+        char bytes[1024];
+        int fd = support_connect(&s);
+        (void)support_print(fd, "GET /v1/big HTTP/1.1\r\n" HOST "\r\n");
+        check(recv(fd, bytes, sizeof bytes, 0) > 0);
+        support_reset(fd);
+        check(support_ask(&s, "GET /livez HTTP/1.1\r\n" HOST "\r\n", NULL) == 200);
+    }
+    support_answer answer;
+    check(support_ask(&s, "GET /v1/big HTTP/1.1\r\n" HOST "\r\n", &answer) == 200);
+    check(answer.nbytes == (size_t)32 << 20, "%zu", answer.nbytes);
+    support_answer_free(&answer);
+    support_stop(&s, 2000);
+}
+
+static void test_many_connections(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    int n_right = 0;
+    for (int i = 0; i < 1000; i++)
+        n_right += support_ask(&s,
+                               i % 2 ? "GET /livez HTTP/1.1\r\n" HOST "\r\n"
+                                     : "POST /v1/short HTTP/1.1\r\n" HOST "\r\n",
+                               NULL) == 200;
+    check(n_right == 1000, "%d", n_right);
+    support_stop(&s, 2000);
+}
+
+static void test_connection_limit(void)
+{
+    support_server s = {0};
+    s.service.connection_limit = 8;
+    support_start(&s, NULL);
+    int idle[8 + 64];
+    for (int i = 0; i < 8; i++) {
+        idle[i] = support_connect(&s);
+        (void)support_print(idle[i], "GET /livez HTTP/1.1\r\n" HOST "\r\n");
+        support_answer answer = support_receive(idle[i], false);
+        check(answer.status == 200, "%d: %d", i, answer.status);
+        support_answer_free(&answer);
+    }
+    check(support_ask(&s, "GET /v1/server HTTP/1.1\r\n" HOST "\r\n", NULL) == 503,
+          "beyond the limit");
+    check(support_ask(&s, "GET /livez HTTP/1.1\r\n" HOST "\r\n", NULL) == 200,
+          "probes have a reserve");
+    for (int i = 8; i < 72; i++)
+        idle[i] = support_connect(&s);
+    support_sleep_ms(200);
+    support_answer answer;
+    check(support_ask(&s, "", &answer) == 503, "far beyond the limit: %d", answer.status);
+    check(answer.nbytes > 0 && answer.body[answer.nbytes - 1] == '}', "%s", answer.body);
+    support_answer_free(&answer);
+    for (int i = 0; i < 72; i++)
+        close(idle[i]);
+    support_sleep_ms(200);
+    check(support_ask(&s, "GET /v1/server HTTP/1.1\r\n" HOST "\r\n", NULL) == 200, "room again");
+    support_stop(&s, 1000);
+}
+
+/* ---- stopping ---- */
+
+typedef struct drain_job {
+    support_server *s;
+    int64_t timeout_ms, took_ms;
+} drain_job;
+
+static void *drain_main(void *argument)
+{
+    drain_job *job = argument;
+    job->took_ms = support_stop(job->s, job->timeout_ms);
+    return NULL;
+}
+
+static void await_draining(support_server *s)
+{
+    while (!atomic_load(&s->service.draining))
+        support_sleep_ms(1);
+}
+
+static void test_drain_finishes_work(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    support_gate_close();
+    int idle = support_connect(&s);
+    (void)support_print(idle, "GET /livez HTTP/1.1\r\n" HOST "\r\n");
+    support_answer answer = support_receive(idle, false);
+    support_answer_free(&answer);
+    int fds[4];
+    for (int i = 0; i < 4; i++)
+        fds[i] = send_gate(&s, i % 2 ? "/v1/gate" : "/v1/move");
+    support_gate_await(1);
+    drain_job job = {&s, 10000, 0};
+    pthread_t thread;
+    pthread_create(&thread, NULL, drain_main, &job);
+    await_draining(&s);
+    (void)support_print(idle, "GET /livez HTTP/1.1\r\n" HOST "\r\n");
+    answer = support_receive(idle, false);
+    check(answer.status == 503, "%d", answer.status);
+    check(strstr(answer.body, "\"draining\"") != NULL, "%s", answer.body);
+    check(support_is_closed(idle, 3000));
+    support_answer_free(&answer);
+    support_gate_open();
+    for (int i = 0; i < 4; i++)
+        check_status(fds[i], 200);
+    close(idle);
+    pthread_join(thread, NULL);
+    check(job.took_ms < 5000, "%lld ms", (long long)job.took_ms);
+}
+
+static void test_drain_gives_up(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    support_gate_close();
+    int fds[3];
+    for (int i = 0; i < 3; i++)
+        fds[i] = send_gate(&s, "/v1/gate");
+    /* an upload that waits in begin, one in the middle of its body, and half a head */
+    int upload = support_connect(&s), half_upload = support_connect(&s),
+        half_head = support_connect(&s);
+    (void)support_print(upload, "POST /v1/upload?gate HTTP/1.1\r\n" HOST OCTETS
+                                "Content-Length: 4\r\n\r\nabcd");
+    (void)support_print(half_upload, "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS
+                                     "Content-Length: 4000000\r\n\r\nab");
+    (void)support_print(half_head, "GET /livez HTTP/1.1\r\n");
+    support_gate_await(2);
+    support_sleep_ms(50);
+    drain_job job = {&s, 300, 0};
+    pthread_t thread;
+    pthread_create(&thread, NULL, drain_main, &job);
+    for (int i = 0; i < 3; i++)
+        check_status(fds[i], 503);
+    support_gate_open();
+    pthread_join(thread, NULL);
+    check(job.took_ms < 5000, "%lld ms", (long long)job.took_ms);
+    close(upload);
+    close(half_upload);
+    close(half_head);
+}
+
+static atomic_bool storm_ends;
+
+static void *storm_main(void *argument)
+{
+    const support_server *s = argument;
+    static const char *const requests[] = {
+        "GET /livez HTTP/1.1\r\n" HOST "\r\n",
+        "POST /v1/short HTTP/1.1\r\n" HOST "\r\n",
+        "POST /v1/move HTTP/1.1\r\n" HOST "\r\n",
+        "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS CHUNKED "\r\n2\r\nab\r\n2\r\ncd\r\n0\r\n\r\n",
+        "GET /v1/contents HTTP/1.1\r\n" HOST "\r\n",
+    };
+    int fd = support_connect(s);
+    for (unsigned i = 0; !atomic_load(&storm_ends); i++) {
+        if (!support_print(fd, requests[i % 5]))
+            break;
+        support_answer answer = support_receive(fd, false);
+        int status = answer.status;
+        support_answer_free(&answer);
+        if (status != 200 && status != 201)
+            break;
+    }
+    close(fd);
+    return NULL;
+}
+
+/* Stops beneath clients that never stop asking; several times, for the order of events varies. */
+static void test_drain_under_load(void)
+{
+    for (int round = 0; round < 5; round++) {
+        support_server s = {0};
+        support_start(&s, NULL);
+        pthread_t threads[6];
+        atomic_store(&storm_ends, false);
+        for (int i = 0; i < 6; i++)
+            pthread_create(&threads[i], NULL, storm_main, &s);
+        support_sleep_ms(60);
+        int64_t took_ms = support_stop(&s, round % 2 ? 2000 : 0);
+        check(took_ms < 5000, "%lld ms", (long long)took_ms);
+        atomic_store(&storm_ends, true);
+        for (int i = 0; i < 6; i++)
+            pthread_join(threads[i], NULL);
+    }
+}
+
+/* ---- the server's own resources ---- */
+
+static void test_own_resources(void)
+{
+    support_server s = {0};
+    support_answer answer;
+    support_start(&s, NULL);
+    check(support_ask(&s, "GET /livez?verbose HTTP/1.1\r\n" HOST "\r\n", &answer) == 200);
+    check(strstr(answer.body, "\"checks\":{") != NULL, "%s", answer.body);
+    support_answer_free(&answer);
+    check(support_ask(&s, "GET /livez?verbose=maybe HTTP/1.1\r\n" HOST "\r\n", NULL) == 400);
+    check(support_ask(&s, "GET /readyz HTTP/1.1\r\n" HOST "\r\n", NULL) == 200);
+    check(support_ask(&s, "GET /v1/server HTTP/1.1\r\n" HOST "\r\n", &answer) == 200);
+    check(strstr(answer.body,
+                 "\"backend\":\"host\",\"cuda\":null,\"limits\":{\"max_json_nbytes\":8388608") !=
+              NULL,
+          "%s", answer.body);
+    support_answer_free(&answer);
+    check(support_ask(&s, "GET /v1/devices HTTP/1.1\r\n" HOST "\r\n", &answer) == 200);
+    check(strstr(answer.body, "\"uuid\":null") && strstr(answer.body, "\"state\":\"ready\""), "%s",
+          answer.body);
+    support_answer_free(&answer);
+    check(support_ask(&s, "GET /openapi.json HTTP/1.1\r\n" HOST "\r\n", &answer) == 200);
+    check(answer.nbytes > 2 && answer.body[0] == '{', "%.20s", answer.body);
+    support_answer_free(&answer);
+    check(support_ask(&s, "GET /metrics HTTP/1.1\r\n" HOST "\r\n", &answer) == 200);
+    check(strstr(answer.body,
+                 "gmvd_http_requests_total{method=\"GET\",route=\"/livez\",status=\"400\"} 1\n") !=
+              NULL,
+          "%s", answer.body);
+    support_answer_free(&answer);
+    gmv_device_mark_lost(s.service.engine.devices[0], "for the test");
+    check(support_ask(&s, "GET /readyz HTTP/1.1\r\n" HOST "\r\n", &answer) == 503);
+    check(strstr(answer.body, "\"device_lost\"") != NULL, "%s", answer.body);
+    support_answer_free(&answer);
+    check(support_ask(&s, "GET /livez HTTP/1.1\r\n" HOST "\r\n", NULL) == 200);
+    support_stop(&s, 1000);
+}
+
+static void test_refuses_to_listen_beyond_loopback(void)
+{
+    static const char *const addresses[] = {"0.0.0.0:0",       "[::]:0",     "example.org:80",
+                                            "127.0.0.1",       "127.0.0.1:", ":80",
+                                            "127.0.0.1:65536", "",           "127.0.0.1:1x"};
+    static gmv_service service;
+    gmv_device *device;
+    gmv_error err;
+    gmv_error_init(&err);
+    const gmv_device_options device_options = {0};
+    const gmv_limits limits = {0};
+    const gmv_registry_options registry = {0};
+    check(gmv_device_open_host(&device_options, &device, &err) == GMV_OK);
+    check(gmv_engine_init(&service.engine, &device, 1, &limits, &registry, &err) == GMV_OK);
+    service.backend = "host";
+    for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
+        const gmv_server_options options = {
+            .listen = addresses[i], .routes = support_routes, .n_routes = support_routes_count};
+        gmv_server *server = NULL;
+        gmv_error_init(&err);
+        check(gmv_server_start(&service, &options, &server, &err) == GMV_ERR_VALUE, "%s",
+              addresses[i]);
+    }
+    gmv_engine_fini(&service.engine);
+}
+
 static const support_test tests[] = {
-    {"livez_answers", test_livez},
+    {"framing_is_beyond_doubt_or_refused", test_framing},
+    {"a_body_cut_by_half_close_is_400", test_cut_body},
+    {"errors_are_problem_documents", test_problem},
+    {"conditional_requests_follow_the_etag", test_conditions},
+    {"ranges_cut_the_contents", test_ranges},
+    {"json_bodies_end_at_the_limit", test_json_limit},
+    {"a_refusal_reaches_clients_that_wait", test_early_refusal},
+    {"a_refusal_reaches_clients_that_send", test_refused_megabytes},
+    {"a_body_may_come_byte_by_byte", test_body_byte_by_byte},
+    {"requests_run_on_their_lanes", test_lanes},
+    {"a_full_queue_is_503", test_full_queue},
+    {"uploads_in_all_pieces_at_once", test_uploads_at_once},
+    {"uploads_that_fail_say_so", test_upload_fails},
+    {"too_many_uploads_are_503", test_upload_limit},
+    {"uploads_that_break_off_leave_nothing", test_broken_uploads},
+    {"clients_may_leave_while_suspended", test_clients_leave_while_suspended},
+    {"pipelined_requests_wait_for_the_suspended", test_pipelined_behind_suspended},
+    {"silent_clients_time_out", test_silent_clients},
+    {"downloads_may_be_reset", test_reset_downloads},
+    {"a_thousand_connections_one_by_one", test_many_connections},
+    {"connections_beyond_the_limit_hear_503", test_connection_limit},
+    {"drain_lets_work_finish", test_drain_finishes_work},
+    {"drain_gives_up_in_the_end", test_drain_gives_up},
+    {"drain_under_load_never_aborts", test_drain_under_load},
+    {"the_servers_own_resources_answer", test_own_resources},
+    {"only_the_loopback_is_listened_on", test_refuses_to_listen_beyond_loopback},
 };
 
 int main(int argc, char *argv[])
