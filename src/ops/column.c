@@ -4,12 +4,10 @@
  * aligned data, and all of its memory on one device; its null count was counted on the device.
  */
 #include <gmv/base/alloc.h>
-#include <gmv/base/num.h>
 
 #include "ops/column_priv.h"
 
-/* ---- the node -----------------------------------------------------------------------------------
- */
+/* ---- the node ----------------------------------------------------------------------------- */
 
 static void column_destroy(gmv_node *node)
 {
@@ -75,8 +73,7 @@ void gmv_column_discard(gmv_engine *engine, gmv_column *column)
     gmv_free(column);
 }
 
-/* ---- looking ------------------------------------------------------------------------------------
- */
+/* ---- looking ------------------------------------------------------------------------------ */
 
 int32_t gmv__view_device(const gmv_view *view)
 {
@@ -94,7 +91,7 @@ gmv_device *gmv__engine_device_of(gmv_engine *engine, int32_t ordinal)
 
 size_t gmv__type_alignment(int32_t type_id)
 {
-    return GMV_MIN(gmv_cudf_type_width(type_id), (size_t)16);
+    return gmv_cudf_type_width(type_id);
 }
 
 bool gmv_column_is_nullable(const gmv_column *column)
@@ -138,8 +135,7 @@ gmv_status gmv__view_use(gmv_stream *stream, const gmv_view *view, gmv_error *er
     return gmv_stream_use(stream, view->buffer->memory, err);
 }
 
-/* ---- counting nulls -----------------------------------------------------------------------------
- */
+/* ---- counting nulls ----------------------------------------------------------------------- */
 
 static gmv_status mask_count_valid(gmv_stream *stream, const gmv_view *mask,
                                    const gmv_bit_range *range, int64_t *out_count, gmv_error *err)
@@ -176,8 +172,7 @@ gmv_status gmv__mask_count_nulls(gmv_operation *operation, const gmv_view *mask,
     return GMV_OK;
 }
 
-/* ---- creating -----------------------------------------------------------------------------------
- */
+/* ---- creating ----------------------------------------------------------------------------- */
 
 static gmv_status column_check_type(const gmv_column_request *request, gmv_error *err)
 {

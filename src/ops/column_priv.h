@@ -11,8 +11,7 @@ int32_t gmv__view_device(const gmv_view *view);
 /* The engine's device of that ordinal; NULL if there is none. */
 gmv_device *gmv__engine_device_of(gmv_engine *engine, int32_t ordinal);
 
-/* The address a fixed-width type needs: 16 bytes at most, although CUDA asks no more than 16 of
- * any. */
+/* What the address of elements of a fixed-width type must be a multiple of: their width. */
 size_t gmv__type_alignment(int32_t type_id);
 
 /* Announces a view's memory. A view without memory: nothing. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a fixed-width column on the host, for inspection. */
 #include <gmv/base/alloc.h>
-#include <gmv/base/num.h>
 
 #include "ops/column_priv.h"
 

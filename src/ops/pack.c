@@ -12,8 +12,7 @@
 
 #define PACK_NODES_PER_PARTITION 3 /* buffer, gpu_data view, packed handle */
 
-/* ---- checking -----------------------------------------------------------------------------------
- */
+/* ---- checking ----------------------------------------------------------------------------- */
 
 static gmv_status split_fail(gmv_error *err, gmv_status status, size_t index, int64_t split,
                              int64_t low, int64_t high)
@@ -44,8 +43,7 @@ static gmv_status splits_check(const int64_t *splits, size_t n_splits, int64_t n
     return GMV_OK;
 }
 
-/* ---- making -------------------------------------------------------------------------------------
- */
+/* ---- making ------------------------------------------------------------------------------- */
 
 /* The device of a table's columns; a table without memory is packed on the first one. */
 static gmv_device *pack_device(gmv_engine *engine, const gmv_table *table)
@@ -181,21 +179,22 @@ static gmv_status pack_run(gmv_operation *operation, gmv_pack_plan *plan, const 
         return gmv_fail_no_memory(err);
 
     gmv_device *device = pack_device(operation->engine, table);
+    gmv_stream *stream = gmv_operation_stream(operation, device);
     gmv_status status = pack_prepare(operation, plan, device, creation, err);
     if (status == GMV_OK)
-        status = pack_copy(gmv_operation_stream(operation, device), plan, table, err);
+        status = pack_copy(stream, plan, table, err);
     if (status == GMV_OK) {
         pack_set_null_counts(plan);
         pack_publish(operation, plan, nodes);
     } else {
+        gmv_stream_abandon(stream);
         pack_discard(operation->engine, plan);
     }
     gmv_free(nodes);
     return status;
 }
 
-/* ---- the calls ----------------------------------------------------------------------------------
- */
+/* ---- the calls ---------------------------------------------------------------------------- */
 
 gmv_status gmv_packed_size(gmv_operation *operation, gmv_table *table, int64_t *out_nbytes,
                            gmv_error *err)

@@ -29,8 +29,7 @@ typedef struct unpack_job {
     gmv_table *table;
 } unpack_job;
 
-/* ---- checking -----------------------------------------------------------------------------------
- */
+/* ---- checking ----------------------------------------------------------------------------- */
 
 static gmv_status unpack_check_types(const gmv_packed_metadata *metadata, gmv_error *err)
 {
@@ -141,8 +140,7 @@ static gmv_status unpack_check_null_counts(const unpack_job *job, gmv_error *err
     return GMV_OK;
 }
 
-/* ---- making -------------------------------------------------------------------------------------
- */
+/* ---- making ------------------------------------------------------------------------------- */
 
 static gmv_status unpack_view(unpack_job *job, int64_t offset, int64_t nbytes, gmv_view **out_view,
                               gmv_error *err)
@@ -264,8 +262,7 @@ static gmv_status unpack_run(unpack_job *job, bool is_trusted, const gmv_creatio
     return status;
 }
 
-/* ---- the calls ----------------------------------------------------------------------------------
- */
+/* ---- the calls ---------------------------------------------------------------------------- */
 
 gmv_status gmv_unpack(gmv_operation *operation, gmv_packed *packed, const gmv_creation *creation,
                       gmv_table **out_table, gmv_error *err)

@@ -29,8 +29,7 @@ static inline json_t *load_vectors(const char *name)
     return vectors;
 }
 
-/* ---- life and what is alive ---------------------------------------------------------------------
- */
+/* ---- life and what is alive --------------------------------------------------------------- */
 
 typedef fixture_state census;
 
@@ -64,8 +63,7 @@ static inline gmv_status world_look_up(world *w, const gmv_id *id)
     return status;
 }
 
-/* ---- memory -------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------- */
 
 /* A named |u1 view over a new inner buffer that holds `bytes` (NULL: zeros). */
 static inline gmv_view *world_view(world *w, const void *bytes, size_t nbytes)
@@ -127,8 +125,7 @@ static inline void world_write(world *w, const gmv_view *view, uint64_t offset, 
     cr_assert_eq(gmv_stream_finish(w->streams[0], &w->err), GMV_OK);
 }
 
-/* ---- columns and tables -------------------------------------------------------------------------
- */
+/* ---- columns and tables ------------------------------------------------------------------- */
 
 static inline gmv_column *world_column_over(world *w, gmv_cudf_type type, int64_t size,
                                             int64_t offset, gmv_view *data, gmv_view *mask)
@@ -252,8 +249,7 @@ static inline void world_assert_rows_equal(world *w, gmv_column *a, int64_t a_fi
     gmv_column_rows_fini(&y);
 }
 
-/* ---- failures on demand -------------------------------------------------------------------------
- */
+/* ---- failures on demand ------------------------------------------------------------------- */
 
 /*
  * Runs `action` in an operation of its own with every single allocation, then every single device

@@ -6,8 +6,7 @@
 
 static const uint8_t zeros[256];
 
-/* ---- types --------------------------------------------------------------------------------------
- */
+/* ---- types -------------------------------------------------------------------------------- */
 
 Test(column, every_fixed_width_type_is_accepted_and_every_other_refused)
 {
@@ -61,8 +60,7 @@ Test(column, only_decimals_have_a_scale)
     fixture_close(&w);
 }
 
-/* ---- what is refused ----------------------------------------------------------------------------
- */
+/* ---- what is refused ---------------------------------------------------------------------- */
 
 /* A column over 64 bytes of data (from `data_offset`) and a mask of mask_nbytes. */
 typedef struct refusal {
@@ -214,8 +212,7 @@ Test(column, what_cudf_refuses_is_refused)
     fixture_close(&w);
 }
 
-/* ---- masks --------------------------------------------------------------------------------------
- */
+/* ---- masks -------------------------------------------------------------------------------- */
 
 static const uint8_t late_nulls[8] = {0xff, 0xcf, 0xef, 0xff, 0xff, 0xff, 0xff, 0xff};
 
@@ -309,8 +306,7 @@ Test(column, without_a_mask_it_needs_no_device)
     fixture_close(&w);
 }
 
-/* ---- from a view --------------------------------------------------------------------------------
- */
+/* ---- from a view -------------------------------------------------------------------------- */
 
 static gmv_status from_view(world *w, gmv_view *view, gmv_column **out_column)
 {
@@ -512,8 +508,7 @@ Test(column_from_view, its_new_mask_goes_with_it)
     fixture_close(&w);
 }
 
-/* ---- reading rows -------------------------------------------------------------------------------
- */
+/* ---- reading rows ------------------------------------------------------------------------- */
 
 Test(column_rows, any_range_of_any_offset_reads_its_own_elements_and_bits)
 {
@@ -571,8 +566,7 @@ Test(column_rows, a_range_outside_is_an_index_error)
     fixture_close(&w);
 }
 
-/* ---- lives and failures -------------------------------------------------------------------------
- */
+/* ---- lives and failures ------------------------------------------------------------------- */
 
 Test(column, it_keeps_data_and_mask_alive)
 {

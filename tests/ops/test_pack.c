@@ -10,8 +10,7 @@
 
 static const uint8_t zeros[4096];
 
-/* ---- vectors ------------------------------------------------------------------------------------
- */
+/* ---- vectors ------------------------------------------------------------------------------ */
 
 static int64_t int_of(const json_t *object, const char *key)
 {
@@ -202,8 +201,7 @@ Test(pack, flat_tables_give_cudfs_bytes)
     fixture_close(&w);
 }
 
-/* ---- errors -------------------------------------------------------------------------------------
- */
+/* ---- errors ------------------------------------------------------------------------------- */
 
 /* A table of n_columns INT32 columns of num_rows zeros. */
 static gmv_table *zero_table(world *w, int64_t num_rows, size_t n_columns)
@@ -313,8 +311,7 @@ Test(contiguous_split, more_partitions_than_one_call_may_make_are_refused)
     fixture_close(&w);
 }
 
-/* ---- numbers of partitions ----------------------------------------------------------------------
- */
+/* ---- numbers of partitions ---------------------------------------------------------------- */
 
 Test(contiguous_split, there_is_one_partition_more_than_splits)
 {
@@ -451,8 +448,7 @@ Test(pack, a_table_of_no_rows_keeps_its_types_and_drops_its_masks)
     fixture_close(&w);
 }
 
-/* ---- values -------------------------------------------------------------------------------------
- */
+/* ---- values ------------------------------------------------------------------------------- */
 
 Test(pack, a_sliced_column_takes_its_mask_along)
 {
@@ -674,8 +670,7 @@ Test(contiguous_split, validity_of_two_million_rows_adds_up)
     fixture_close(&w);
 }
 
-/* ---- random tables ------------------------------------------------------------------------------
- */
+/* ---- random tables ------------------------------------------------------------------------ */
 
 static uint64_t random_state;
 
@@ -767,8 +762,7 @@ Test(contiguous_split, random_tables_come_back_as_they_were)
     fixture_close(&w);
 }
 
-/* ---- failures -----------------------------------------------------------------------------------
- */
+/* ---- failures ----------------------------------------------------------------------------- */
 
 static gmv_status chaos_split(world *w, void *context)
 {

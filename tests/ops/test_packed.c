@@ -50,8 +50,7 @@ static size_t owners_of(world *w, const gmv_node *node, gmv_id out_ids[8])
     return gmv_registry_owners(w->engine.registry, node, out_ids, 8);
 }
 
-/* ---- what there is ------------------------------------------------------------------------------
- */
+/* ---- what there is ------------------------------------------------------------------------ */
 
 Test(packed, it_owns_an_inner_view_of_an_inner_buffer)
 {
@@ -127,8 +126,7 @@ Test(packed, what_was_packed_needs_nothing_of_its_source)
     fixture_close(&w);
 }
 
-/* ---- unpack -------------------------------------------------------------------------------------
- */
+/* ---- unpack ------------------------------------------------------------------------------- */
 
 Test(unpack, its_columns_are_inner_and_point_into_gpu_data)
 {
@@ -305,8 +303,7 @@ Test(packed, names_can_go_in_any_order)
     fixture_close(&w);
 }
 
-/* ---- release ------------------------------------------------------------------------------------
- */
+/* ---- release ------------------------------------------------------------------------------ */
 
 Test(release, names_the_view_and_empties_the_handle)
 {
@@ -474,8 +471,7 @@ Test(release, exactly_one_of_many_callers_gets_the_view)
     fixture_close(&w);
 }
 
-/* ---- unpack_from_memoryviews --------------------------------------------------------------------
- */
+/* ---- unpack_from_memoryviews -------------------------------------------------------------- */
 
 static gmv_status unpack_bytes(world *w, const void *metadata, size_t nbytes, gmv_view *gpu_data,
                                gmv_table **out_table)
@@ -836,8 +832,7 @@ Test(unpack_from_memoryviews, no_length_and_no_single_bit_can_be_made_to_harm)
     fixture_close(&w);
 }
 
-/* ---- memory and failures ------------------------------------------------------------------------
- */
+/* ---- memory and failures ------------------------------------------------------------------ */
 
 Test(packed, a_hundred_rounds_give_all_memory_back)
 {
