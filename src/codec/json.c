@@ -357,17 +357,22 @@ int64_t gmv_json_clamped(const json_t *value)
 size_t gmv_json_depth(const json_t *value)
 {
     size_t deepest = 0;
+    size_t depth;
     if (json_is_array(value)) {
-        for (size_t i = 0; i < json_array_size(value); i++)
-            deepest = GMV_MAX(deepest, gmv_json_depth(json_array_get(value, i)));
+        for (size_t i = 0; i < json_array_size(value); i++) {
+            depth = gmv_json_depth(json_array_get(value, i));
+            deepest = GMV_MAX(deepest, depth);
+        }
         return deepest + 1;
     }
     if (!json_is_object(value))
         return 0;
     /* jansson's iterators take no const object, though they change nothing. */
     json_t *object = json_incref((json_t *)(uintptr_t)value);
-    for (void *at = json_object_iter(object); at != NULL; at = json_object_iter_next(object, at))
-        deepest = GMV_MAX(deepest, gmv_json_depth(json_object_iter_value(at)));
+    for (void *at = json_object_iter(object); at != NULL; at = json_object_iter_next(object, at)) {
+        depth = gmv_json_depth(json_object_iter_value(at));
+        deepest = GMV_MAX(deepest, depth);
+    }
     json_decref(object);
     return deepest + 1;
 }

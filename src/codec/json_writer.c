@@ -65,7 +65,7 @@ static void writer_escape(gmv_strbuf *out, unsigned char byte)
 
 static bool writer_is_plain(unsigned char byte)
 {
-    return byte >= 0x20 && byte < 0x7F && byte != '"' && byte != '\\';
+    return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
 }
 
 static void writer_quoted(gmv_strbuf *out, const char *text, size_t length)

@@ -743,10 +743,6 @@ static enum MHD_Result exchange_hand_over(gmv_exchange *exchange, gmv_lane lane)
 static enum MHD_Result exchange_run_whole(gmv_exchange *exchange)
 {
     gmv_request *request = &exchange->request;
-    if (request->route->body == GMV_BODY_JSON && request->body_nbytes == 0) {
-        request->body = "{}";
-        request->body_nbytes = 2;
-    }
     gmv_lane lane = request->route->lane;
     if (lane != GMV_LANE_INLINE)
         return exchange_hand_over(exchange, lane);

@@ -28,7 +28,7 @@ typedef enum gmv_method {
 
 typedef enum gmv_body {
     GMV_BODY_NONE,  /* a body is refused */
-    GMV_BODY_JSON,  /* collected, at most max_json_nbytes; an empty one is given as "{}" */
+    GMV_BODY_JSON,  /* collected, at most max_json_nbytes; an empty one has 0 bytes */
     GMV_BODY_OCTETS /* streamed to the route's gmv_stream_handler */
 } gmv_body;
 

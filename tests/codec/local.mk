@@ -1,1 +1,59 @@
 # Tests of codec.
+CODEC_TEST_LIBS = libgmvd-codec.la libgmv-ops.la libgmv-registry.la libgmv-device.la libgmv-model.la libgmv-base.la \
+	$(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/codec/test_base64
+TESTS += tests/codec/test_base64
+tests_codec_test_base64_SOURCES = tests/codec/test_base64.c
+tests_codec_test_base64_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_base64_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_base64_LDADD = $(CODEC_TEST_LIBS)
+
+check_PROGRAMS += tests/codec/test_cursor
+TESTS += tests/codec/test_cursor
+tests_codec_test_cursor_SOURCES = tests/codec/test_cursor.c
+tests_codec_test_cursor_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_cursor_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_cursor_LDADD = $(CODEC_TEST_LIBS)
+
+check_PROGRAMS += tests/codec/test_json
+TESTS += tests/codec/test_json
+tests_codec_test_json_SOURCES = tests/codec/test_json.c
+tests_codec_test_json_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_json_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_json_LDADD = $(CODEC_TEST_LIBS)
+
+check_PROGRAMS += tests/codec/test_json_float
+TESTS += tests/codec/test_json_float
+tests_codec_test_json_float_SOURCES = tests/codec/test_json_float.c
+tests_codec_test_json_float_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_json_float_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_json_float_LDADD = $(CODEC_TEST_LIBS) -lm
+
+check_PROGRAMS += tests/codec/test_json_writer
+TESTS += tests/codec/test_json_writer
+tests_codec_test_json_writer_SOURCES = tests/codec/test_json_writer.c
+tests_codec_test_json_writer_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_json_writer_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_json_writer_LDADD = $(CODEC_TEST_LIBS)
+
+check_PROGRAMS += tests/codec/test_problem
+TESTS += tests/codec/test_problem
+tests_codec_test_problem_SOURCES = tests/codec/test_problem.c
+tests_codec_test_problem_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_problem_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_problem_LDADD = $(CODEC_TEST_LIBS)
+
+check_PROGRAMS += tests/codec/test_query
+TESTS += tests/codec/test_query
+tests_codec_test_query_SOURCES = tests/codec/test_query.c
+tests_codec_test_query_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_query_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_query_LDADD = $(CODEC_TEST_LIBS)
+
+check_PROGRAMS += tests/codec/test_range
+TESTS += tests/codec/test_range
+tests_codec_test_range_SOURCES = tests/codec/test_range.c
+tests_codec_test_range_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_range_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_range_LDADD = $(CODEC_TEST_LIBS)
