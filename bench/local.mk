@@ -10,3 +10,7 @@ bench_bare_mhd_CFLAGS = $(AM_CFLAGS) $(MICROHTTPD_CFLAGS)
 bench_bare_mhd_LDADD = $(MICROHTTPD_LIBS)
 bench_paced_SOURCES = bench/paced.c
 EXTRA_DIST += bench/http.py
+
+EXTRA_PROGRAMS += bench/bench_registry
+bench_bench_registry_SOURCES = bench/bench_registry.c
+bench_bench_registry_LDADD = libgmv-registry.la libgmv-base.la
