@@ -56,6 +56,7 @@ static void burial_step(gmv_registry *registry, burial *at)
                 edge->owner->work_next = NULL;
                 at->tail->work_next = edge->owner;
                 at->tail = edge->owner;
+                gmv_shard_prefetch(registry_shard(registry, &edge->owner->id), &edge->owner->id);
             }
         } else {
             at->nbytes += node_erase(registry, node);

@@ -180,7 +180,7 @@ gmv_status gmv_node_prepare(gmv_registry *registry, gmv_node *node,
         atomic_fetch_sub_explicit(&registry->n_handles, 1, memory_order_relaxed);
         return gmv_fail_no_memory(err);
     }
-    gmv_shard_reserve(registry_shard(registry, &node->id));
+    gmv_shard_reserve(registry_shard(registry, &node->id), &node->id);
     node->node_class = node_class;
     node->principal = attributes->caller->principal;
     node->session = attributes->caller->session;

@@ -57,9 +57,15 @@ static bool shard_wants_segment(const gmv_shard *shard)
            shard->n_segments < SHARD_SEGMENTS;
 }
 
-void gmv_shard_reserve(gmv_shard *shard)
+void gmv_shard_prefetch(const gmv_shard *shard, const gmv_id *id)
+{
+    __builtin_prefetch(shard_bucket_of(shard, id));
+}
+
+void gmv_shard_reserve(gmv_shard *shard, const gmv_id *id)
 {
     pthread_mutex_lock(&shard->lock);
+    gmv_shard_prefetch(shard, id);
     bool wanted = shard_wants_segment(shard);
     size_t n_buckets = shard_capacity(shard);
     pthread_mutex_unlock(&shard->lock);
@@ -103,6 +109,8 @@ static void shard_split(gmv_shard *shard)
             link = &node->hash_next;
         }
     }
+    /* The node that the next split looks at first is cold: let it come in the meantime. */
+    __builtin_prefetch(*shard_bucket(shard, (added + 1) & (shard->mask >> 1)));
 }
 
 void gmv_shard_insert(gmv_shard *shard, gmv_node *node)

@@ -28,8 +28,14 @@ typedef struct gmv_shard {
 void gmv_shard_init(gmv_shard *shard);
 void gmv_shard_fini(gmv_shard *shard);
 
-/* Tries to make room for one node more. Takes the lock, allocates outside it. */
-void gmv_shard_reserve(gmv_shard *shard);
+/* Tries to make room for the node of `id`. Takes the lock, allocates outside it. */
+void gmv_shard_reserve(gmv_shard *shard, const gmv_id *id);
+
+/*
+ * Has the bucket of `id` fetched, which will be needed soon. Under the lock, or under the
+ * registry's graph lock, which every insertion holds too.
+ */
+void gmv_shard_prefetch(const gmv_shard *shard, const gmv_id *id);
 
 /* These three under the lock. */
 gmv_node *gmv_shard_find(const gmv_shard *shard, const gmv_id *id);

@@ -77,6 +77,9 @@ void gmv_tombstones_add(gmv_tombstones *tombstones, const gmv_id *id, uint32_t p
     while (tombstones->index[slot])
         slot = (slot + 1) & INDEX_MASK;
     tombstones->index[slot] = place + 1;
+    /* What the next one has to clear. */
+    const gmv_tombstone *next = &tombstones->ring[(place + 1) % GMV_TOMBSTONES_MAX];
+    __builtin_prefetch(&tombstones->index[tombstones_home(next)]);
     pthread_mutex_unlock(&tombstones->lock);
 }
 

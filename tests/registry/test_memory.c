@@ -195,7 +195,7 @@ Test(shard, finds_everything_while_it_grows_and_shrinks)
         /* Without memory the chains get longer, and later it catches up. */
         if (i < N / 2)
             gmv_alloc_fail_from(1);
-        gmv_shard_reserve(&shard);
+        gmv_shard_reserve(&shard, &nodes[i].id);
         gmv_alloc_fail_from(0);
         gmv_shard_insert(&shard, &nodes[i]);
         if (i % 100 == 0)

@@ -14,8 +14,8 @@
  * id, as long as a dependent holds them.
  *
  * Locks. 64 hash shards, a mutex each, for look-ups; one mutex for the graph (edges, names, address
- * index, order of creation), taken before a shard's. Both are held for bounded steps without allocation, device call or
- * I/O. Everything here is thread-safe unless said otherwise.
+ * index, order of creation), taken before a shard's. Both are held for bounded steps without
+ * allocation, device call or I/O. Everything here is thread-safe unless said otherwise.
  */
 #ifndef GMV_REGISTRY_REGISTRY_H
 #define GMV_REGISTRY_REGISTRY_H
@@ -138,6 +138,7 @@ typedef struct gmv_node_attributes {
  * that publishing needs. `owners` (may hold NULLs, which are skipped, and repeats, which count once) must be
  * referenced by the calling operation until it has published. On failure nothing is kept.
  *
+ * @retval GMV_ERR_VALUE           a label longer than any of GMV_LABEL_CHARACTERS_MAX, or with a NUL ("/label")
  * @retval GMV_ERR_QUOTA_EXCEEDED  max_handles reached
  * @retval GMV_ERR_OVERLOADED      no memory
  */
@@ -152,9 +153,10 @@ void gmv_node_set_ranges(gmv_node *node, gmv_range_entry *ranges, uint8_t n_rang
 void gmv_node_discard(gmv_registry *registry, gmv_node *node);
 
 /*
- * Makes prepared nodes visible, in the given order (owners before dependents), all at once. Cannot fail. Each
- * node gets an in-flight reference for the caller, to be given back by gmv_registry_release: the answer
- * can be written from it. A node made from one that a cascade has deleted meanwhile is published as deleted.
+ * Makes prepared nodes visible, in the given order (owners before dependents): up to 256 nodes and
+ * edges at once, more in such steps, a node only with all its edges. Cannot fail. Each node gets an
+ * in-flight reference for the caller, to be given back by gmv_registry_release: the answer can be
+ * written from it. A node made from one that a cascade has deleted meanwhile is published as deleted.
  */
 void gmv_registry_publish(gmv_registry *registry, gmv_node *const *nodes, size_t n_nodes);
 
