@@ -16,11 +16,11 @@ GMV_BEGIN_DECLS
 
 typedef struct gmv_range_entry {
     uint64_t begin;
-    uint64_t end;                     /* exclusive */
-    void *owner;                      /* what the range belongs to; the index does not look at it */
+    uint64_t end; /* exclusive */
+    void *owner;  /* what the range belongs to; the index does not look at it */
     struct gmv_range_entry *left, *right, *parent;
-    uint64_t max_end;                 /* of this subtree */
-    uint64_t priority;                /* random: keeps the tree flat */
+    uint64_t max_end;  /* of this subtree */
+    uint64_t priority; /* random: keeps the tree flat */
     bool inserted;
 } gmv_range_entry;
 
@@ -30,14 +30,15 @@ typedef struct gmv_address_index {
 } gmv_address_index;
 
 void gmv_address_index_insert(gmv_address_index *index, gmv_range_entry *entry);
-void gmv_address_index_remove(gmv_address_index *index, gmv_range_entry *entry); /* no-op unless inserted */
+/* Does nothing unless the entry is in. */
+void gmv_address_index_remove(gmv_address_index *index, gmv_range_entry *entry);
 
 /*
- * Calls `visit` for the entries whose [begin, end) holds `address` (with `include_end`: [begin, end]),
- * in no order, until it returns false.
+ * Calls `visit` for the entries whose [begin, end) holds `address` (with `include_end`: [begin,
+ * end]), in no order, until it returns false.
  */
 void gmv_address_index_find(const gmv_address_index *index, uint64_t address, bool include_end,
-    bool (*visit)(gmv_range_entry *entry, void *context), void *context);
+                            bool (*visit)(gmv_range_entry *entry, void *context), void *context);
 
 GMV_END_DECLS
 

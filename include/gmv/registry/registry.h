@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * registry: handles and the one graph of ownership. An object embeds a gmv_node as its first member;
- * the registry knows its id, what it was made from (owners) and what was made from it (dependents),
- * never what it contains.
+ * registry: handles and the one graph of ownership. An object embeds a gmv_node as its first
+ * member; the registry knows its id, what it was made from (owners) and what was made from it
+ * (dependents), never what it contains.
  *
  * Lives. A node counts its references: one for its name, one for each dependent, one for each
  * operation in flight. Deleting removes the name; the node dies with its last reference. A node
@@ -10,8 +10,8 @@
  * allocates nothing.
  *
  * States: named (listed, deletable) -> unnamed but alive (410, alive) -> dead (410 while among the
- * last 65,536 that died) -> forgotten (404). Inner nodes are never named: they are alive, and found by
- * id, as long as a dependent holds them.
+ * last 65,536 that died) -> forgotten (404). Inner nodes are never named: they are alive, and found
+ * by id, as long as a dependent holds them.
  *
  * Locks. 64 hash shards, a mutex each, for look-ups; one mutex for the graph (edges, names, address
  * index, order of creation), taken before a shard's. Both are held for bounded steps without
@@ -41,8 +41,8 @@ typedef struct gmv_edge gmv_edge;
 /* Who asks. Until access control comes there is one principal, 0. */
 typedef struct gmv_caller {
     uint32_t principal;
-    bool sees_all;           /* an administrator */
-    gmv_id session;          /* kind 0: none */
+    bool sees_all;  /* an administrator */
+    gmv_id session; /* kind 0: none */
 } gmv_caller;
 
 /* Why a name is gone. */
@@ -59,7 +59,7 @@ const char *gmv_reason_name(gmv_reason reason);
 
 typedef struct gmv_node_class {
     gmv_kind kind;
-    /* Frees the object (node included). Called once, with no lock held, never on an HTTP thread; may block. */
+    /* Frees the object, node included. Called once, no lock held, never on an HTTP thread. */
     void (*destroy)(gmv_node *node);
     /* Bytes for listings; for a buffer the memory that goes back when it dies. Pure. */
     uint64_t (*nbytes)(const gmv_node *node);
@@ -84,21 +84,21 @@ struct gmv_node {
     gmv_edge *edges;           /* n_owners of them; guarded by the graph lock after publication */
     gmv_edge *dependents_head; /* oldest first; guarded by the graph lock */
     gmv_edge *dependents_tail;
-    uint32_t n_dependents;     /* guarded by the graph lock */
-    uint8_t state;             /* these three: written under both locks, read under either */
+    uint32_t n_dependents; /* guarded by the graph lock */
+    uint8_t state;         /* these three: written under both locks, read under either */
     uint8_t reason;
     bool inner;
     uint8_t n_ranges;
-    gmv_range_entry *ranges;   /* storage in the object, @borrowed; own address range, then the exporter's */
-    gmv_node *hash_next;       /* guarded by the shard's lock */
-    gmv_node *work_next;       /* of the one work list it is in (registry_priv.h says which) */
-    void *order_chunk;         /* place in the order of creation; guarded by the graph lock */
+    gmv_range_entry *ranges; /* in the object, @borrowed; own addresses, then the exporter's */
+    gmv_node *hash_next;     /* guarded by the shard's lock */
+    gmv_node *work_next;     /* of the one work list it is in (registry_priv.h says which) */
+    void *order_chunk;       /* place in the order of creation; guarded by the graph lock */
     uint32_t order_slot;
-    uint8_t flags;             /* guarded by the graph lock */
+    uint8_t flags; /* guarded by the graph lock */
     int64_t created_at_ms;
-    int64_t expires_at_ms;     /* 0: never */
-    gmv_id session;            /* kind 0: none */
-    char *label;               /* owned, UTF-8, or NULL */
+    int64_t expires_at_ms; /* 0: never */
+    gmv_id session;        /* kind 0: none */
+    char *label;           /* owned, UTF-8, or NULL */
 };
 
 struct gmv_edge {
@@ -107,60 +107,66 @@ struct gmv_edge {
     gmv_edge *previous, *next; /* within the owner's dependents */
 };
 
-/* ---- the registry itself ------------------------------------------------------------------------ */
+/* ---- the registry itself --------------------------------------------------------------------- */
 
 /* What an observer hears; called with no lock held, in order for any one node, from any thread. */
 typedef enum gmv_event { GMV_EVENT_CREATED, GMV_EVENT_DELETED, GMV_EVENT_FREED } gmv_event;
 
 typedef struct gmv_registry_options {
-    uint64_t max_handles;      /* named and inner together; 0: no limit */
-    void (*observe)(void *context, gmv_event event, const gmv_node *node); /* may be NULL; must not keep the node */
+    uint64_t max_handles; /* named and inner together; 0: no limit */
+    /* May be NULL; must not keep the node. */
+    void (*observe)(void *context, gmv_event event, const gmv_node *node);
     void *observe_context;
 } gmv_registry_options;
 
 GMV_NODISCARD gmv_status gmv_registry_create(const gmv_registry_options *options,
-    gmv_registry **out_registry, gmv_error *err);
+                                             gmv_registry **out_registry, gmv_error *err);
 
-/* Frees everything that is left, dependents first, then the registry. No operation may be in flight. */
+/* Frees everything that is left, dependents first, then the registry. No operation may be in
+ * flight. */
 void gmv_registry_destroy(gmv_registry *registry);
 
-/* ---- making nodes -------------------------------------------------------------------------------- */
+/* ---- making nodes ---------------------------------------------------------------------------- */
 
 typedef struct gmv_node_attributes {
     const gmv_caller *caller;
-    const char *label;         /* UTF-8 of label_length bytes, copied; NULL: none */
+    const char *label; /* UTF-8 of label_length bytes, copied; NULL: none */
     size_t label_length;
-    bool inner;                /* not named */
+    bool inner; /* not named */
 } gmv_node_attributes;
 
 /*
  * Prepares the node of a fresh, zeroed object: draws the id, copies the label, and reserves all
- * that publishing needs. `owners` (may hold NULLs, which are skipped, and repeats, which count once) must be
- * referenced by the calling operation until it has published. On failure nothing is kept.
+ * that publishing needs. `owners` (may hold NULLs, which are skipped, and repeats, which count
+ * once) must be referenced by the calling operation until it has published. On failure nothing is
+ * kept.
  *
- * @retval GMV_ERR_VALUE           a label longer than any of GMV_LABEL_CHARACTERS_MAX, or with a NUL ("/label")
+ * @retval GMV_ERR_VALUE           a label too long for GMV_LABEL_CHARACTERS_MAX, or with a NUL
  * @retval GMV_ERR_QUOTA_EXCEEDED  max_handles reached
  * @retval GMV_ERR_OVERLOADED      no memory
  */
 GMV_NODISCARD gmv_status gmv_node_prepare(gmv_registry *registry, gmv_node *node,
-    const gmv_node_class *node_class, const gmv_node_attributes *attributes,
-    gmv_node *const *owners, size_t n_owners, gmv_error *err);
+                                          const gmv_node_class *node_class,
+                                          const gmv_node_attributes *attributes,
+                                          gmv_node *const *owners, size_t n_owners, gmv_error *err);
 
 /* Gives the address ranges that look-ups find this node by (buffers only; before publishing). */
 void gmv_node_set_ranges(gmv_node *node, gmv_range_entry *ranges, uint8_t n_ranges);
 
-/* Undoes gmv_node_prepare for a node that will not be published; the object is the caller's to free. */
+/* Undoes gmv_node_prepare for a node that will not be published; the object is the caller's to
+ * free. */
 void gmv_node_discard(gmv_registry *registry, gmv_node *node);
 
 /*
  * Makes prepared nodes visible, in the given order (owners before dependents): up to 256 nodes and
  * edges at once, more in such steps, a node only with all its edges. Cannot fail. Each node gets an
  * in-flight reference for the caller, to be given back by gmv_registry_release: the answer can be
- * written from it. A node made from one that a cascade has deleted meanwhile is published as deleted.
+ * written from it. A node made from one that a cascade has deleted meanwhile is published as
+ * deleted.
  */
 void gmv_registry_publish(gmv_registry *registry, gmv_node *const *nodes, size_t n_nodes);
 
-/* ---- finding nodes ------------------------------------------------------------------------------- */
+/* ---- finding nodes --------------------------------------------------------------------------- */
 
 /*
  * Takes an in-flight reference on a named or inner live node. @newref: gmv_registry_release.
@@ -171,17 +177,18 @@ void gmv_registry_publish(gmv_registry *registry, gmv_node *const *nodes, size_t
  * The error has the pointer `pointer` (NULL: none).
  */
 GMV_NODISCARD gmv_status gmv_registry_get(gmv_registry *registry, const gmv_caller *caller,
-    const gmv_id *id, gmv_kind kind, const char *pointer, gmv_node **out_node, gmv_error *err);
+                                          const gmv_id *id, gmv_kind kind, const char *pointer,
+                                          gmv_node **out_node, gmv_error *err);
 
 /* One more in-flight reference on a node that is held already. */
 void gmv_registry_hold(gmv_registry *registry, gmv_node *node);
 
 /*
- * Takes an in-flight reference on owner number `index` of a node that is held; false once the owners
- * have been given up (gmv_registry_disown).
+ * Takes an in-flight reference on owner number `index` of a node that is held; false once the
+ * owners have been given up (gmv_registry_disown).
  */
 GMV_NODISCARD bool gmv_registry_hold_owner(gmv_registry *registry, gmv_node *node, size_t index,
-    gmv_node **out_owner);
+                                           gmv_node **out_owner);
 
 /*
  * Gives one in-flight reference back. A node that dies by it is freed here if `may_block`, else by
@@ -195,27 +202,28 @@ size_t gmv_registry_reap(gmv_registry *registry);
 /* Called (with no lock held) when there is something to reap; set once before use. */
 void gmv_registry_on_reapable(gmv_registry *registry, void (*notify)(void *context), void *context);
 
-/* The buffers, named or inner but not deleted, that hold `address`; with `include_end` also those it is the end of. */
+/* The buffers, named or inner but not deleted, that hold `address`; with `include_end` also those
+ * it is the end of. */
 typedef struct gmv_address_hit {
-    gmv_node *node;            /* @newref in flight */
-    size_t range;              /* which of its ranges: 0 its own address, 1 the exporter's */
+    gmv_node *node; /* @newref in flight */
+    size_t range;   /* which of its ranges: 0 its own address, 1 the exporter's */
 } gmv_address_hit;
 
 /* Finds up to two distinct nodes (that is enough to tell "ambiguous"); returns how many. */
 size_t gmv_registry_find_address(gmv_registry *registry, const gmv_caller *caller, uint64_t address,
-    bool include_end, gmv_address_hit out_hits[2]);
+                                 bool include_end, gmv_address_hit out_hits[2]);
 
-/* ---- deleting ------------------------------------------------------------------------------------ */
+/* ---- deleting -------------------------------------------------------------------------------- */
 
 typedef enum gmv_if_held { GMV_IF_HELD_KEEP, GMV_IF_HELD_REFUSE, GMV_IF_HELD_CASCADE } gmv_if_held;
 
 /* What a DELETE answers. Lists hold the first GMV_ERROR_IDS_MAX; counts are exact. */
 typedef struct gmv_deletion {
     gmv_id id;
-    bool alive;                /* the object stays: dependents or operations hold it */
-    uint64_t deleted;          /* names removed */
-    uint64_t freed_count;      /* nodes that died, inner ones too, dependents before owners */
-    uint64_t freed_nbytes;     /* memory that went back */
+    bool alive;            /* the object stays: dependents or operations hold it */
+    uint64_t deleted;      /* names removed */
+    uint64_t freed_count;  /* nodes that died, inner ones too, dependents before owners */
+    uint64_t freed_nbytes; /* memory that went back */
     uint64_t kept_alive_by_count;
     uint32_t in_flight;
     size_t n_freed, n_kept_alive_by;
@@ -227,22 +235,23 @@ typedef struct gmv_deletion {
  * Removes the name, and the memory of all that dies by it before it returns. May block and may be
  * long (a cascade works in batches, so look-ups go on): never on an HTTP thread.
  *
- * @retval GMV_ERR_HANDLE_UNKNOWN, GMV_ERR_HANDLE_DELETED, GMV_ERR_KIND_MISMATCH  as gmv_registry_get
+ * @retval as gmv_registry_get: GMV_ERR_HANDLE_UNKNOWN, _HANDLE_DELETED, _KIND_MISMATCH
  * @retval GMV_ERR_HANDLE_INNER        the handle has no name of its own
- * @retval GMV_ERR_HELD_BY_DEPENDENTS  with `dependents` (only when asked to refuse); nothing has changed
+ * @retval GMV_ERR_HELD_BY_DEPENDENTS  when asked to refuse, with `dependents`; nothing has changed
  */
 GMV_NODISCARD gmv_status gmv_registry_delete(gmv_registry *registry, const gmv_caller *caller,
-    const gmv_id *id, gmv_kind kind, gmv_if_held if_held, gmv_deletion *out_deletion, gmv_error *err);
+                                             const gmv_id *id, gmv_kind kind, gmv_if_held if_held,
+                                             gmv_deletion *out_deletion, gmv_error *err);
 
 /*
- * Gives up the owners of a node (its object is empty from then on) and names owner `named` of them in
- * one step: what `release` of a packed handle does. That owner is returned with an in-flight reference. False if the owners were
- * already given up.
+ * Gives up the owners of a node (its object is empty from then on) and names owner `named` of them
+ * in one step: what `release` of a packed handle does. That owner is returned with an in-flight
+ * reference. False if the owners were already given up.
  */
 GMV_NODISCARD bool gmv_registry_disown(gmv_registry *registry, gmv_node *node, size_t named,
-    gmv_node **out_named);
+                                       gmv_node **out_named);
 
-/* ---- looking ------------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 /* A snapshot of one handle; answers for deleted ones while they live. */
 typedef struct gmv_handle_info {
@@ -250,10 +259,10 @@ typedef struct gmv_handle_info {
     bool named, alive, deleted;
     gmv_reason reason;
     uint64_t nbytes;
-    int32_t device;            /* -1: none */
+    int32_t device; /* -1: none */
     int64_t created_at_ms;
-    int64_t expires_at_ms;     /* 0: never */
-    gmv_id session;            /* kind 0: none */
+    int64_t expires_at_ms; /* 0: never */
+    gmv_id session;        /* kind 0: none */
     char label[GMV_LABEL_CHARACTERS_MAX * 4 + 1];
     bool has_label;
     uint32_t in_flight;
@@ -265,27 +274,32 @@ typedef struct gmv_handle_info {
 
 /* @retval GMV_ERR_HANDLE_UNKNOWN; GMV_ERR_HANDLE_DELETED once it is dead */
 GMV_NODISCARD gmv_status gmv_registry_describe(gmv_registry *registry, const gmv_caller *caller,
-    const gmv_id *id, gmv_handle_info *out_info, gmv_error *err);
+                                               const gmv_id *id, gmv_handle_info *out_info,
+                                               gmv_error *err);
 
-/* The ids that a held node keeps alive directly, in order; returns how many (at most `capacity` are written). */
-size_t gmv_registry_owners(gmv_registry *registry, const gmv_node *node, gmv_id *out_ids, size_t capacity);
+/* The ids that a held node keeps alive directly, in order; returns how many (at most `capacity` are
+ * written). */
+size_t gmv_registry_owners(gmv_registry *registry, const gmv_node *node, gmv_id *out_ids,
+                           size_t capacity);
 
 typedef struct gmv_list_filter {
-    gmv_kind kind;             /* GMV_KIND_ANY: all */
-    const char *label;         /* NULL: all; exact bytes otherwise */
+    gmv_kind kind;     /* GMV_KIND_ANY: all */
+    const char *label; /* NULL: all; exact bytes otherwise */
     size_t label_length;
-    gmv_id session;            /* kind 0: all */
-    bool all;                  /* inner ones and deleted ones that live, too */
+    gmv_id session; /* kind 0: all */
+    bool all;       /* inner ones and deleted ones that live, too */
 } gmv_list_filter;
 
 /*
  * Walks handles in order of creation from `cursor` (0: the start) and calls `visit` for each that
- * matches, with a snapshot without owners and dependents, no lock held. Ends after `limit` of them, or earlier when a bounded number of
- * others was passed over. *out_cursor is where to go on, 0 at the end.
+ * matches, with a snapshot without owners and dependents, no lock held. Ends after `limit` of them,
+ * or earlier when a bounded number of others was passed over. *out_cursor is where to go on, 0 at
+ * the end.
  */
 void gmv_registry_list(gmv_registry *registry, const gmv_caller *caller,
-    const gmv_list_filter *filter, uint64_t cursor, size_t limit,
-    void (*visit)(void *context, const gmv_handle_info *info), void *context, uint64_t *out_cursor);
+                       const gmv_list_filter *filter, uint64_t cursor, size_t limit,
+                       void (*visit)(void *context, const gmv_handle_info *info), void *context,
+                       uint64_t *out_cursor);
 
 typedef struct gmv_registry_counts {
     uint64_t named[GMV_KIND_COUNT]; /* by kind */
