@@ -57,3 +57,24 @@ tests_codec_test_range_SOURCES = tests/codec/test_range.c
 tests_codec_test_range_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_codec_test_range_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_codec_test_range_LDADD = $(CODEC_TEST_LIBS)
+
+check_PROGRAMS += tests/codec/test_cai_json
+TESTS += tests/codec/test_cai_json
+tests_codec_test_cai_json_SOURCES = tests/codec/test_cai_json.c $(OPS_FIXTURE) tests/support/vectors.h
+tests_codec_test_cai_json_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_cai_json_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_cai_json_LDADD = $(CODEC_TEST_LIBS)
+
+check_PROGRAMS += tests/codec/test_decode
+TESTS += tests/codec/test_decode
+tests_codec_test_decode_SOURCES = tests/codec/test_decode.c tests/support/vectors.h
+tests_codec_test_decode_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_decode_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_decode_LDADD = $(CODEC_TEST_LIBS)
+
+check_PROGRAMS += tests/codec/test_values
+TESTS += tests/codec/test_values
+tests_codec_test_values_SOURCES = tests/codec/test_values.c
+tests_codec_test_values_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_values_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_values_LDADD = $(CODEC_TEST_LIBS)
