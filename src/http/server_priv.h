@@ -38,7 +38,7 @@ struct gmv_server {
     gmv_router *router;
     gmv_workers *workers;
     bool checks_host; /* bound to the loopback */
-    char url[80];
+    char url[128];
     uint16_t port;
     char request_id_prefix[17]; /* of this process, random */
     atomic_uint_fast64_t request_id_next;

@@ -845,7 +845,8 @@ static void test_drain_finishes_work(void)
     int fds[4];
     for (int i = 0; i < 4; i++)
         fds[i] = send_gate(&s, i % 2 ? "/v1/gate" : "/v1/move");
-    support_gate_await(1);
+    support_gate_await(2);
+    support_sleep_ms(100); /* until the others are queued, too */
     drain_job job = {&s, 10000, 0};
     pthread_t thread;
     pthread_create(&thread, NULL, drain_main, &job);
