@@ -5,9 +5,14 @@
  */
 #include "device/device_support.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include <gmv/base/clock.h>
@@ -190,6 +195,46 @@ DEVICE_TEST(sharing, threads_that_export_at_once_get_one_name)
             gmv_free(shares[i]);
         gmv_memory_free(memory);
     }
+}
+
+#define O_TMPFILE_BIT 020000000
+
+/* From now on this process finds no file system with nameless files. False if it cannot be done. */
+static bool forbid_nameless_files(void)
+{
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_TMPFILE_BIT, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {sizeof program / sizeof program[0], program};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0 &&
+           open("/dev/shm", O_TMPFILE_BIT | O_DIRECTORY | O_RDWR, 0600) < 0 && errno == EOPNOTSUPP;
+}
+
+DEVICE_TEST(sharing, exports_work_where_there_are_no_nameless_files)
+{
+    gmv_share share, again;
+    if (!forbid_nameless_files())
+        cr_skip_test("no system call filter here");
+    gmv_memory *other = make_memory(w, GMV_MEMORY_EXPORTABLE, GMV_CONTENTS_ZEROED, 4096);
+    gmv_memory *memory = make_memory(w, GMV_MEMORY_EXPORTABLE, GMV_CONTENTS_ZEROED, 5000);
+    must(w, gmv_memory_export(memory, &share, &w->err));
+    must(w, gmv_memory_export(memory, &again, &w->err));
+    cr_expect_str_eq(again.shm_name, share.shm_name);
+    import_fails(w, GMV_ERR_HANDLE_EXPORTED_HERE, "/posix_shm/name", share.shm_name, -1);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(child_exchanges(share.shm_name, 5000, 0, 0x22));
+    wait_for_success(child);
+    cr_expect(bytes_are(gmv_memory_host_pointer(memory), 0x22, 5000));
+    gmv_memory_free(memory);
+    gmv_memory_free(other);
+    cr_expect(shm_open(share.shm_name, O_RDONLY, 0) < 0 && errno == ENOENT);
 }
 
 /* ---- importing --------------------------------------------------------------------------------
