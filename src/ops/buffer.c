@@ -226,16 +226,6 @@ static gmv_status export_check(const gmv_buffer *buffer, gmv_error *err)
     return GMV_OK;
 }
 
-/* What another process will see of the block is all of it, so the bytes past the copy are zeroed.
- */
-static gmv_status export_copy(gmv_draft *draft, gmv_buffer *from, gmv_memory *to, gmv_error *err)
-{
-    GMV_TRY(gmv_stream_use(draft->stream, from->memory, err));
-    GMV_TRY(gmv_stream_use(draft->stream, to, err));
-    GMV_TRY(gmv_copy_within(draft->stream, to->address, from->ptr, from->nbytes, err));
-    return gmv_fill(draft->stream, to->address + to->nbytes, 0, to->capacity - to->nbytes, err);
-}
-
 static gmv_status export_draft_clone(gmv_draft *draft, gmv_buffer *from,
                                      const gmv_creation *creation, gmv_buffer **out_clone,
                                      gmv_share *out_share, gmv_error *err)
@@ -246,7 +236,9 @@ static gmv_status export_draft_clone(gmv_draft *draft, gmv_buffer *from,
                                 &memory, err));
     GMV_TRY(buffer_draft_named(draft, memory, GMV_ORIGIN_COMPUTED, from->readonly, NULL, creation,
                                out_clone, err));
-    GMV_TRY(export_copy(draft, from, memory, err));
+    GMV_TRY(gmv_stream_use(draft->stream, from->memory, err));
+    GMV_TRY(gmv_stream_use(draft->stream, memory, err));
+    GMV_TRY(gmv_copy_within(draft->stream, memory->address, from->ptr, from->nbytes, err));
     GMV_TRY(gmv_stream_finish(draft->stream, err));
     GMV_TRY(gmv_memory_export(memory, out_share, err));
     atomic_store_explicit(&(*out_clone)->shared, true, memory_order_relaxed);

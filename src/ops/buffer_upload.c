@@ -135,12 +135,9 @@ static gmv_status upload_fit(gmv_upload *upload, gmv_stream *stream, gmv_error *
 {
     gmv_memory_kind kind = upload_kind(upload->used);
     const gmv_memory *memory = upload->memory;
-    if (!memory || memory->nbytes != upload->used || memory->kind != kind)
-        GMV_TRY(upload_resize(upload, stream, kind, upload->used, err));
-    memory = upload->memory;
-    GMV_TRY(gmv_stream_use(stream, upload->memory, err));
-    return gmv_fill(stream, memory->address + memory->nbytes, 0, memory->capacity - memory->nbytes,
-                    err);
+    if (memory && memory->nbytes == upload->used && memory->kind == kind)
+        return GMV_OK;
+    return upload_resize(upload, stream, kind, upload->used, err);
 }
 
 gmv_status gmv_upload_finish(gmv_operation *operation, gmv_upload *upload, bool readonly,
@@ -149,13 +146,7 @@ gmv_status gmv_upload_finish(gmv_operation *operation, gmv_upload *upload, bool 
     gmv_stream *stream = gmv_operation_stream(operation, upload->device);
     gmv_buffer *buffer = NULL;
     GMV_TRY(gmv_operation_reserve(operation, 1, err));
-    gmv_status status = upload_fit(upload, stream, err);
-    if (status == GMV_OK)
-        status = gmv_stream_finish(stream, err);
-    else
-        gmv_stream_abandon(stream);
-    if (status != GMV_OK)
-        return status;
+    GMV_TRY(upload_fit(upload, stream, err));
     /* Prepared last: a prepared buffer that is undone would take the memory with it. */
     GMV_TRY(gmv_buffer_prepare(operation, upload->memory, GMV_ORIGIN_UPLOADED, readonly, NULL,
                                creation, false, &buffer, err));

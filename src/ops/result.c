@@ -67,17 +67,6 @@ void gmv_result_discard(gmv_engine *engine, gmv_result *result)
     *result = (gmv_result){0};
 }
 
-/* Kernels write all that was asked for; what the allocator added behind it is cleared here. */
-static gmv_status result_announce(gmv_draft *draft, const gmv_draft_result *result,
-                                  gmv_memory *memory, gmv_error *err)
-{
-    GMV_TRY(gmv_stream_use(draft->stream, memory, err));
-    if (result->contents == GMV_CONTENTS_ZEROED)
-        return GMV_OK;
-    return gmv_fill(draft->stream, memory->address + memory->nbytes, 0,
-                    memory->capacity - memory->nbytes, err);
-}
-
 gmv_status gmv__draft_make(gmv_draft *draft, const gmv_draft_result *result,
                            const gmv_creation *creation, gmv_view **out_view, gmv_error *err)
 {
@@ -88,7 +77,7 @@ gmv_status gmv__draft_make(gmv_draft *draft, const gmv_draft_result *result,
     GMV_TRY(result_prepare_buffer(draft->operation, draft->device, (uint64_t)extent.nbytes,
                                   result->contents, result->readonly, creation, &buffer, err));
     gmv__draft_add(draft, &buffer->node);
-    GMV_TRY(result_announce(draft, result, buffer->memory, err));
+    GMV_TRY(gmv_stream_use(draft->stream, buffer->memory, err));
 
     gmv_view_spec spec = result_spec(buffer, result->dtype, result->layout);
     spec.bare = result->bare;

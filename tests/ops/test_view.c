@@ -292,6 +292,8 @@ Test(view, faults_are_told_in_the_order_of_the_contract)
 {
     static const int64_t two = 2, far = INT64_MAX;
     fixture_exported_buffer(&f, BASE, 64);
+    gmv_cai overflow = cai_of(GMV_DTYPE_F4, 0, (int64_t)1 << 62);
+    create_fails(&overflow, NULL, GMV_ERR_VALUE, PI "/shape");
     gmv_cai address_0 = cai_of(GMV_DTYPE_F4, 0, 4);
     create_fails(&address_0, NULL, GMV_ERR_VALUE, PI "/data/0");
     gmv_cai nowhere =
@@ -647,7 +649,7 @@ Test(view, slices_count_bytes_and_clamp)
         cr_assert_eq(view->dtype, GMV_DTYPE_U1);
         cr_assert_eq(view->parent, &parent->node);
         cr_assert(view->bare);
-        fixture_expect_bytes(&f, view, "0123456789" + rows[i / 2].offset,
+        fixture_expect_bytes(&f, view, &"0123456789"[rows[i / 2].offset],
                              (uint64_t)rows[i / 2].length);
     }
 }
@@ -810,6 +812,23 @@ Test(view, a_copy_is_contiguous_and_stands_alone)
     cr_assert_eq(copy->dtype, GMV_DTYPE_F8);
     cr_assert_eq(memcmp(gmv_view_shape(copy), shape, sizeof shape), 0);
     fixture_expect_bytes(&f, copy, want, sizeof want);
+}
+
+Test(view, no_byte_of_before_lies_behind_a_copy)
+{
+    unsigned char dirt[64];
+    memset(dirt, 0xff, sizeof dirt);
+    for (int round = 0; round < 8; round++) {
+        gmv_id dirty = fixture_buffer(&f, dirt, sizeof dirt)->node.id;
+        fixture_next(&f);
+        cr_assert(fixture_delete(&f, &dirty, GMV_IF_HELD_KEEP, NULL));
+        gmv_view *copy = NULL;
+        gmv_view *view = fixture_view_of(&f, GMV_DTYPE_U1, "abcde", 5);
+        cr_assert_eq(gmv_view_copy(&f.operation, view, false, NULL, &copy, &f.err), GMV_OK);
+        const unsigned char *host = gmv_memory_host_pointer(copy->buffer->memory);
+        for (uint64_t at = 5; at < copy->buffer->memory->capacity; at++)
+            cr_assert_eq(host[at], 0);
+    }
 }
 
 Test(view, a_copy_keeps_the_mask)
