@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Makes configure from configure.ac; needs autoconf, automake and libtool.
 set -e
 cd "$(dirname "$0")"

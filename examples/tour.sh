@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The main job with curl, on real data: body masses of penguins, some of them missing.
 #   examples/tour.sh http://127.0.0.1:8080
 set -euo pipefail

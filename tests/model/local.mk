@@ -47,3 +47,5 @@ tests_model_test_slice_SOURCES = tests/model/test_slice.c tests/support/vectors.
 tests_model_test_slice_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_model_test_slice_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_model_test_slice_LDADD = libgmv-model.la libgmv-base.la $(GMV_TEST_LIBS)
+
+EXTRA_DIST += tests/vectors

@@ -8,8 +8,8 @@
  *  - Work is enqueued on a stream and is done when gmv_stream_finish has returned; results that a
  *    call writes to host memory (counts, copies) are valid then. The host backend works at once.
  *  - A stream belongs to one thread at a time. Devices and memory may be used from any thread.
- *  - What an operation reads or writes is announced first with gmv_stream_use. That is what lets the
- *    daemon survive an exporter that cuts its segment short: the operation then fails memory_lost.
+ *  - What an operation reads or writes is announced first with gmv_stream_use. That is what lets
+ * the daemon survive an exporter that cuts its segment short: the operation then fails memory_lost.
  *  - Once a device is lost every call fails device_lost and nothing is freed or closed on it.
  */
 #ifndef GMV_DEVICE_DEVICE_H
@@ -29,28 +29,29 @@ typedef struct gmv_memory gmv_memory;
 
 typedef enum gmv_backend { GMV_BACKEND_HOST, GMV_BACKEND_CUDA } gmv_backend;
 
-/* ---- devices ---------------------------------------------------------------------------------- */
+/* ---- devices ----------------------------------------------------------------------------------
+ */
 
 typedef struct gmv_device_options {
     int32_t ordinal;
-    bool force_portable_kernels;   /* host: no intrinsics, whatever the processor has */
-    size_t cache_nbytes_max;       /* bytes of freed blocks kept for reuse; 0: the backend's default */
-    const char *shm_directory;     /* host: NULL is "/dev/shm" */
+    bool force_portable_kernels; /* host: no intrinsics, whatever the processor has */
+    size_t cache_nbytes_max;   /* bytes of freed blocks kept for reuse; 0: the backend's default */
+    const char *shm_directory; /* host: NULL is "/dev/shm" */
 } gmv_device_options;
 
 typedef struct gmv_device_info {
     gmv_backend backend;
     int32_t ordinal;
     char name[128];
-    char uuid[64];                 /* "GPU-...", "" for the host */
-    char compute_capability[16];   /* "9.0", "" for the host */
-    char kernel_set[16];           /* host: "portable" or "avx2" */
+    char uuid[64];               /* "GPU-...", "" for the host */
+    char compute_capability[16]; /* "9.0", "" for the host */
+    char kernel_set[16];         /* host: "portable" or "avx2" */
     uint64_t total_nbytes;
 } gmv_device_info;
 
 /* Opens the host backend's one device. @newref: closed by gmv_device_close. */
 GMV_NODISCARD gmv_status gmv_device_open_host(const gmv_device_options *options,
-    gmv_device **out_device, gmv_error *err);
+                                              gmv_device **out_device, gmv_error *err);
 
 /* All memory and streams must be gone. NULL: nothing. */
 void gmv_device_close(gmv_device *device);
@@ -76,7 +77,8 @@ bool gmv_device_has_failed(const gmv_device *device);
 /* Gives cached blocks back to the system. May block: never on an HTTP thread. */
 void gmv_device_trim(gmv_device *device);
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory -----------------------------------------------------------------------------------
+ */
 
 typedef enum gmv_memory_kind {
     GMV_MEMORY_EXPORTABLE, /* an allocation of its own that another process can open */
@@ -86,21 +88,23 @@ typedef enum gmv_memory_kind {
 
 typedef enum gmv_contents {
     GMV_CONTENTS_ZEROED,
-    GMV_CONTENTS_UNSPECIFIED /* the caller overwrites every byte, padding included, before anyone sees one */
+    GMV_CONTENTS_UNSPECIFIED /* the caller overwrites every byte, padding included, before anyone
+                                sees one */
 } gmv_contents;
 
 /*
- * A block. Its start is aligned to 64 bytes at least (256 on CUDA) and its capacity is a multiple of 64; the
- * bytes from `nbytes` to `capacity` are zero. The public members are set once at creation.
+ * A block. Its start is aligned to 64 bytes at least (256 on CUDA) and its capacity is a multiple
+ * of 64; the bytes from `nbytes` to `capacity` are zero. The public members are set once at
+ * creation.
  */
 struct gmv_memory {
     gmv_device *device;
-    uint64_t address;     /* 0 if nbytes is 0 */
-    uint64_t nbytes;      /* what was asked for, or what the import covers */
-    uint64_t capacity;    /* usable bytes; equal to nbytes for imports */
+    uint64_t address;  /* 0 if nbytes is 0 */
+    uint64_t nbytes;   /* what was asked for, or what the import covers */
+    uint64_t capacity; /* usable bytes; equal to nbytes for imports */
     gmv_memory_kind kind;
-    bool readonly;        /* imports of segments that cannot be written */
-    gmv_id owner;         /* set by the floor above: which handle owns it (named by handle_exported_here) */
+    bool readonly; /* imports of segments that cannot be written */
+    gmv_id owner; /* set by the floor above: which handle owns it (named by handle_exported_here) */
 };
 
 /*
@@ -108,8 +112,9 @@ struct gmv_memory {
  * May block: never on an HTTP thread. @newref: freed by gmv_memory_free. nbytes may be 0.
  */
 GMV_NODISCARD gmv_status gmv_memory_allocate(gmv_device *device, gmv_stream *stream,
-    gmv_memory_kind kind, gmv_contents contents, uint64_t nbytes, gmv_memory **out_memory,
-    gmv_error *err);
+                                             gmv_memory_kind kind, gmv_contents contents,
+                                             uint64_t nbytes, gmv_memory **out_memory,
+                                             gmv_error *err);
 
 /* Frees, unmaps, closes or unlinks; no work may still use it. NULL: nothing. May block. */
 void gmv_memory_free(gmv_memory *memory);
@@ -120,7 +125,8 @@ void *gmv_memory_host_pointer(const gmv_memory *memory);
 /* Whether its exporter has cut it short under us. */
 bool gmv_memory_is_lost(const gmv_memory *memory);
 
-/* ---- sharing ---------------------------------------------------------------------------------- */
+/* ---- sharing ----------------------------------------------------------------------------------
+ */
 
 typedef enum gmv_share_mechanism { GMV_SHARE_POSIX_SHM, GMV_SHARE_CUDA_IPC } gmv_share_mechanism;
 
@@ -141,36 +147,41 @@ typedef struct gmv_share {
  *
  * @retval GMV_ERR_NOT_EXPORTABLE  imported or ordinary memory, 0 bytes
  */
-GMV_NODISCARD gmv_status gmv_memory_export(gmv_memory *memory, gmv_share *out_share, gmv_error *err);
+GMV_NODISCARD gmv_status gmv_memory_export(gmv_memory *memory, gmv_share *out_share,
+                                           gmv_error *err);
 
 /*
  * Maps a POSIX shared memory segment. `nbytes` < 0: all of it. `writable`: ask for write access; a
  * segment that cannot be written is mapped readonly all the same and says so. One mapping of a
  * segment is shared and counted by all imports of it.
  *
- * @retval GMV_ERR_HANDLE_INVALID        malformed name, no such segment, not a regular file, no access (pointer "/posix_shm/name")
- * @retval GMV_ERR_HANDLE_EXPORTED_HERE  this daemon's own export; err->subject is the handle that owns it
+ * @retval GMV_ERR_HANDLE_INVALID        malformed name, no such segment, not a regular file, no
+ * access (pointer "/posix_shm/name")
+ * @retval GMV_ERR_HANDLE_EXPORTED_HERE  this daemon's own export; err->subject is the handle that
+ * owns it
  * @retval GMV_ERR_OUT_OF_BOUNDS         nbytes beyond the segment (pointer "/posix_shm/nbytes")
  * @retval GMV_ERR_BACKEND_UNSUPPORTED   not the host backend (pointer "/posix_shm")
  */
 GMV_NODISCARD gmv_status gmv_memory_import_shm(gmv_device *device, const char *name, int64_t nbytes,
-    bool writable, gmv_memory **out_memory, gmv_error *err);
+                                               bool writable, gmv_memory **out_memory,
+                                               gmv_error *err);
 
 /*
- * Says that no one will use `memory` any more, and tells whether its bytes go back once it is freed:
- * always for memory of our own; for an import only if it is the last of its mapping that has not been
- * retired. Once for a block at most; gmv_memory_free retires what was not. Never blocks (an atomic
- * count beside the mapping's own): it is asked under a lock.
+ * Says that no one will use `memory` any more, and tells whether its bytes go back once it is
+ * freed: always for memory of our own; for an import only if it is the last of its mapping that has
+ * not been retired. Once for a block at most; gmv_memory_free retires what was not. Never blocks
+ * (an atomic count beside the mapping's own): it is asked under a lock.
  */
 bool gmv_memory_retire(gmv_memory *memory);
 
 /* Mappings of imported memory that are open now, for metrics. Never blocks. */
 uint64_t gmv_device_import_mappings(const gmv_device *device);
 
-/* ---- streams and copies ----------------------------------------------------------------------- */
+/* ---- streams and copies -----------------------------------------------------------------------
+ */
 
 GMV_NODISCARD gmv_status gmv_stream_create(gmv_device *device, gmv_stream **out_stream,
-    gmv_error *err);
+                                           gmv_error *err);
 void gmv_stream_destroy(gmv_stream *stream);
 gmv_device *gmv_stream_device(const gmv_stream *stream);
 
@@ -188,15 +199,16 @@ GMV_NODISCARD gmv_status gmv_stream_finish(gmv_stream *stream, gmv_error *err);
 /* The same where the outcome no longer matters (after another failure). */
 void gmv_stream_abandon(gmv_stream *stream);
 
-/* Host to device, device to host, within the device (no overlap), and filling; sizes in bytes, 0 is fine. */
+/* Host to device, device to host, within the device (no overlap), and filling; sizes in bytes, 0 is
+ * fine. */
 GMV_NODISCARD gmv_status gmv_copy_in(gmv_stream *stream, uint64_t destination, const void *source,
-    uint64_t nbytes, gmv_error *err);
+                                     uint64_t nbytes, gmv_error *err);
 GMV_NODISCARD gmv_status gmv_copy_out(gmv_stream *stream, void *destination, uint64_t source,
-    uint64_t nbytes, gmv_error *err);
+                                      uint64_t nbytes, gmv_error *err);
 GMV_NODISCARD gmv_status gmv_copy_within(gmv_stream *stream, uint64_t destination, uint64_t source,
-    uint64_t nbytes, gmv_error *err);
+                                         uint64_t nbytes, gmv_error *err);
 GMV_NODISCARD gmv_status gmv_fill(gmv_stream *stream, uint64_t destination, uint8_t value,
-    uint64_t nbytes, gmv_error *err);
+                                  uint64_t nbytes, gmv_error *err);
 
 GMV_END_DECLS
 

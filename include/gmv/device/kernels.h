@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a device computes. Every kernel takes any alignment and any bit offset unless said otherwise,
- * reads no byte outside what its arguments span, and writes every byte of its output, padding as
- * zero. Arguments are checked by the floor above. Host pointers named out_* are valid after
- * gmv_stream_finish and may be NULL where the result is not wanted; arrays that are passed in must
- * live until then.
+ * What a device computes. Every kernel takes any alignment and any bit offset unless said
+ * otherwise, reads no byte outside what its arguments span, and writes every byte of its output,
+ * padding as zero. Arguments are checked by the floor above. Host pointers named out_* are valid
+ * after gmv_stream_finish and may be NULL where the result is not wanted; arrays that are passed in
+ * must live until then.
  */
 #ifndef GMV_DEVICE_KERNELS_H
 #define GMV_DEVICE_KERNELS_H
@@ -15,7 +15,8 @@
 
 GMV_BEGIN_DECLS
 
-/* Bits `offset` and on, counted from the lowest bit of the byte at `address`; address 0: all ones. */
+/* Bits `offset` and on, counted from the lowest bit of the byte at `address`; address 0: all ones.
+ */
 typedef struct gmv_bits {
     uint64_t address;
     int64_t offset;
@@ -30,11 +31,11 @@ typedef enum gmv_predicate {
 /* Bit i of the output is predicate(input[i]) and validity[i]; bits from `n` to the end are 0. */
 typedef struct gmv_valid_if {
     gmv_predicate predicate;
-    uint64_t input;           /* address of element 0 */
+    uint64_t input; /* address of element 0 */
     gmv_bits validity;
-    int64_t n;                /* elements */
-    uint64_t output;          /* aligned to 64 */
-    uint64_t output_nbytes;   /* multiple of 64, at least gmv_bitmask_nbytes(n) */
+    int64_t n;              /* elements */
+    uint64_t output;        /* aligned to 64 */
+    uint64_t output_nbytes; /* multiple of 64, at least gmv_bitmask_nbytes(n) */
     int64_t *out_null_count;
 } gmv_valid_if;
 
@@ -49,8 +50,8 @@ typedef struct gmv_bits_to_bools {
 typedef struct gmv_copy_bits {
     gmv_bits bits;
     int64_t n;
-    uint64_t output;          /* aligned to 64 */
-    uint64_t output_nbytes;   /* at least ceil(n / 8) */
+    uint64_t output;        /* aligned to 64 */
+    uint64_t output_nbytes; /* at least ceil(n / 8) */
     int64_t *out_set_count;
 } gmv_copy_bits;
 
@@ -67,9 +68,9 @@ typedef enum gmv_bits_operation { GMV_BITS_AND, GMV_BITS_OR } gmv_bits_operation
 typedef struct gmv_combine_bits {
     gmv_bits_operation operation;
     const gmv_bits *inputs;
-    size_t n_inputs;          /* at least 1 */
+    size_t n_inputs; /* at least 1 */
     int64_t n;
-    uint64_t output;          /* aligned to 64 */
+    uint64_t output; /* aligned to 64 */
     uint64_t output_nbytes;
     int64_t *out_set_count;
 } gmv_combine_bits;
@@ -79,7 +80,7 @@ typedef struct gmv_count_bits {
     uint64_t address;
     const gmv_bit_range *ranges;
     size_t n_ranges;
-    int64_t *out_counts;      /* n_ranges of them */
+    int64_t *out_counts; /* n_ranges of them */
 } gmv_count_bits;
 
 /* The first one in the range, relative to its begin; the range's length if there is none. */
@@ -101,25 +102,34 @@ typedef struct gmv_gather {
 
 /* One buffer of a packed table. */
 typedef struct gmv_copy_piece {
-    bool is_bits;             /* false: nbytes bytes from `source`; true: n bits of `bits` */
+    bool is_bits; /* false: nbytes bytes from `source`; true: n bits of `bits` */
     uint64_t source;
     uint64_t nbytes;
     gmv_bits bits;
     int64_t n;
-    uint64_t destination;     /* aligned to 64 */
-    uint64_t capacity;        /* bytes to write; what follows the content is 0 */
-    int64_t *out_set_count;   /* bits only */
+    uint64_t destination;   /* aligned to 64 */
+    uint64_t capacity;      /* bytes to write; what follows the content is 0 */
+    int64_t *out_set_count; /* bits only */
 } gmv_copy_piece;
 
-GMV_NODISCARD gmv_status gmv_kernel_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv_error *err);
-GMV_NODISCARD gmv_status gmv_kernel_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args, gmv_error *err);
-GMV_NODISCARD gmv_status gmv_kernel_copy_bits(gmv_stream *stream, const gmv_copy_bits *args, gmv_error *err);
-GMV_NODISCARD gmv_status gmv_kernel_set_bits(gmv_stream *stream, const gmv_set_bits *args, gmv_error *err);
-GMV_NODISCARD gmv_status gmv_kernel_combine_bits(gmv_stream *stream, const gmv_combine_bits *args, gmv_error *err);
-GMV_NODISCARD gmv_status gmv_kernel_count_bits(gmv_stream *stream, const gmv_count_bits *args, gmv_error *err);
-GMV_NODISCARD gmv_status gmv_kernel_find_bit(gmv_stream *stream, const gmv_find_bit *args, gmv_error *err);
-GMV_NODISCARD gmv_status gmv_kernel_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *err);
-GMV_NODISCARD gmv_status gmv_kernel_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, size_t n, gmv_error *err);
+GMV_NODISCARD gmv_status gmv_kernel_valid_if(gmv_stream *stream, const gmv_valid_if *args,
+                                             gmv_error *err);
+GMV_NODISCARD gmv_status gmv_kernel_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args,
+                                                  gmv_error *err);
+GMV_NODISCARD gmv_status gmv_kernel_copy_bits(gmv_stream *stream, const gmv_copy_bits *args,
+                                              gmv_error *err);
+GMV_NODISCARD gmv_status gmv_kernel_set_bits(gmv_stream *stream, const gmv_set_bits *args,
+                                             gmv_error *err);
+GMV_NODISCARD gmv_status gmv_kernel_combine_bits(gmv_stream *stream, const gmv_combine_bits *args,
+                                                 gmv_error *err);
+GMV_NODISCARD gmv_status gmv_kernel_count_bits(gmv_stream *stream, const gmv_count_bits *args,
+                                               gmv_error *err);
+GMV_NODISCARD gmv_status gmv_kernel_find_bit(gmv_stream *stream, const gmv_find_bit *args,
+                                             gmv_error *err);
+GMV_NODISCARD gmv_status gmv_kernel_gather(gmv_stream *stream, const gmv_gather *args,
+                                           gmv_error *err);
+GMV_NODISCARD gmv_status gmv_kernel_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces,
+                                                size_t n, gmv_error *err);
 
 GMV_END_DECLS
 

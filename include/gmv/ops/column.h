@@ -11,19 +11,19 @@ GMV_BEGIN_DECLS
 typedef struct gmv_column {
     gmv_node node;
     gmv_cudf_type type;
-    int32_t size;            /* rows */
-    int32_t offset;          /* of the first row, in elements of data and bits of the mask */
-    int32_t null_count;      /* as counted at creation */
-    gmv_view *data;          /* owner; NULL only when there are no rows */
-    gmv_view *null_mask;     /* owner; NULL if none */
+    int32_t size;        /* rows */
+    int32_t offset;      /* of the first row, in elements of data and bits of the mask */
+    int32_t null_count;  /* as counted at creation */
+    gmv_view *data;      /* owner; NULL only when there are no rows */
+    gmv_view *null_mask; /* owner; NULL if none */
     uint32_t n_children;
     struct gmv_column **children; /* owners; fixed-width types have none */
-    int32_t device;          /* ordinal, -1 for none */
+    int32_t device;               /* ordinal, -1 for none */
 } gmv_column;
 
 static inline gmv_column *gmv_column_of(gmv_node *node)
 {
-    return (gmv_column *) node;
+    return (gmv_column *)node;
 }
 
 /* Has a mask of more than 0 bytes. */
@@ -43,10 +43,10 @@ gmv_device *gmv_column_device(gmv_engine *engine, const gmv_column *column);
 
 typedef struct gmv_column_request {
     gmv_cudf_type type;
-    int64_t size;            /* 0..2^31-1 */
-    int64_t offset;          /* 0..2^31-1, and so is their sum */
-    gmv_view *data;          /* NULL: none */
-    gmv_view *null_mask;     /* NULL or 0 bytes: none */
+    int64_t size;        /* 0..2^31-1 */
+    int64_t offset;      /* 0..2^31-1, and so is their sum */
+    gmv_view *data;      /* NULL: none */
+    gmv_view *null_mask; /* NULL or 0 bytes: none */
     bool has_null_count;
     int64_t null_count;
     gmv_column *const *children;
@@ -56,30 +56,36 @@ typedef struct gmv_column_request {
 /*
  * POST /v1/columns. Counts nulls on the device.
  *
- * @retval GMV_ERR_VALUE              sizes, a scale on a type that has none, data missing for rows, misaligned data, a null count
- *                                    that is not the mask's, nulls without a mask, memory on two devices
+ * @retval GMV_ERR_VALUE              sizes, a scale on a type that has none, data missing for rows,
+ * misaligned data, a null count that is not the mask's, nulls without a mask, memory on two devices
  * @retval GMV_ERR_DTYPE_UNSUPPORTED  a type that is not fixed-width ("/type/name")
- * @retval GMV_ERR_OUT_OF_BOUNDS      data ("/data") or mask ("/null_mask") too short for offset + size
+ * @retval GMV_ERR_OUT_OF_BOUNDS      data ("/data") or mask ("/null_mask") too short for offset +
+ * size
  * @retval GMV_ERR_NOT_CONTIGUOUS
  */
 GMV_NODISCARD gmv_status gmv_column_create(gmv_operation *operation,
-    const gmv_column_request *request, const gmv_creation *creation, gmv_column **out_column,
-    gmv_error *err);
+                                           const gmv_column_request *request,
+                                           const gmv_creation *creation, gmv_column **out_column,
+                                           gmv_error *err);
 
 /*
- * POST /v1/columns/from_view; a 1-d contiguous typed view, its own mask becoming the null mask. Pointer "/view".
+ * POST /v1/columns/from_view; a 1-d contiguous typed view, its own mask becoming the null mask.
+ * Pointer "/view".
  *
  * @retval GMV_ERR_VALUE              0-d, too many rows
  * @retval GMV_ERR_DTYPE_UNSUPPORTED  an element type that cuDF lacks, more than one dimension
  * @retval GMV_ERR_NOT_CONTIGUOUS
  */
 GMV_NODISCARD gmv_status gmv_column_from_view(gmv_operation *operation, gmv_view *view,
-    const gmv_creation *creation, gmv_column **out_column, gmv_error *err);
+                                              const gmv_creation *creation, gmv_column **out_column,
+                                              gmv_error *err);
 
 /* Prepares (does not publish) a column whose parts are prepared or published. For ops. */
 GMV_NODISCARD gmv_status gmv_column_prepare(gmv_operation *operation, gmv_cudf_type type,
-    int32_t size, int32_t offset, int32_t null_count, gmv_view *data, gmv_view *null_mask,
-    const gmv_creation *creation, bool inner, gmv_column **out_column, gmv_error *err);
+                                            int32_t size, int32_t offset, int32_t null_count,
+                                            gmv_view *data, gmv_view *null_mask,
+                                            const gmv_creation *creation, bool inner,
+                                            gmv_column **out_column, gmv_error *err);
 void gmv_column_discard(gmv_engine *engine, gmv_column *column);
 
 /*
@@ -94,7 +100,8 @@ typedef struct gmv_column_rows {
 } gmv_column_rows;
 
 GMV_NODISCARD gmv_status gmv_column_read_rows(gmv_operation *operation, gmv_column *column,
-    int64_t first, int64_t count, gmv_column_rows *out_rows, gmv_error *err);
+                                              int64_t first, int64_t count,
+                                              gmv_column_rows *out_rows, gmv_error *err);
 void gmv_column_rows_fini(gmv_column_rows *rows);
 
 GMV_END_DECLS

@@ -30,8 +30,10 @@ typedef enum gmv_origin {
 const char *gmv_origin_name(gmv_origin origin);
 
 typedef struct gmv_limits {
-    uint64_t max_device_nbytes;  /* memory that gmvd allocates on one device; 0: no limit but the device's */
-    uint64_t max_logical_nbytes; /* bytes that one operation may pass over or materialize; 0: the default, 1 TiB */
+    uint64_t max_device_nbytes;  /* memory that gmvd allocates on one device; 0: no limit but the
+                                    device's */
+    uint64_t max_logical_nbytes; /* bytes that one operation may pass over or materialize; 0: the
+                                    default, 1 TiB */
     uint64_t max_handles;        /* 0: no limit */
 } gmv_limits;
 
@@ -46,11 +48,13 @@ typedef struct gmv_engine {
     gmv_device *devices[GMV_DEVICES_MAX];
     size_t n_devices;
     gmv_limits limits;
-    GMV_ATOMIC(uint_fast64_t) reserved_nbytes[GMV_DEVICES_MAX]; /* capacity of what gmvd allocated, imports left out */
-    GMV_ATOMIC(uint_fast64_t) registered_nbytes[GMV_DEVICES_MAX][GMV_ORIGIN_COUNT]; /* nbytes of live buffers */
+    GMV_ATOMIC(uint_fast64_t)
+    reserved_nbytes[GMV_DEVICES_MAX]; /* capacity of what gmvd allocated, imports left out */
+    GMV_ATOMIC(uint_fast64_t)
+    registered_nbytes[GMV_DEVICES_MAX][GMV_ORIGIN_COUNT]; /* nbytes of live buffers */
     GMV_ATOMIC(uint_fast64_t) operations_in_flight;
     GMV_ATOMIC(gmv_scratch *) discarded; /* scratch given up by threads that may not block */
-    void (*notify)(void *context);    /* set once before use, or NULL */
+    void (*notify)(void *context);       /* set once before use, or NULL */
     void *notify_context;
 } gmv_engine;
 
@@ -59,7 +63,8 @@ typedef struct gmv_engine {
  * observer; its max_handles is taken from `limits`.
  */
 GMV_NODISCARD gmv_status gmv_engine_init(gmv_engine *engine, gmv_device *const *devices,
-    size_t n_devices, const gmv_limits *limits, const gmv_registry_options *options, gmv_error *err);
+                                         size_t n_devices, const gmv_limits *limits,
+                                         const gmv_registry_options *options, gmv_error *err);
 
 /* Frees every handle, then the registry and the devices. No operation may be in flight. */
 void gmv_engine_fini(gmv_engine *engine);
@@ -70,30 +75,35 @@ void gmv_engine_fini(gmv_engine *engine);
  */
 size_t gmv_engine_reap(gmv_engine *engine);
 
-/* `notify` is called (from any thread, no lock held) when there is something to reap; set once before use. */
+/* `notify` is called (from any thread, no lock held) when there is something to reap; set once
+ * before use. */
 void gmv_engine_on_reapable(gmv_engine *engine, void (*notify)(void *context), void *context);
 
 /* @retval GMV_ERR_VALUE  there is no such device (pointer "/device") */
 GMV_NODISCARD gmv_status gmv_engine_device(const gmv_engine *engine, int64_t ordinal,
-    gmv_device **out_device, gmv_error *err);
+                                           gmv_device **out_device, gmv_error *err);
 
 /*
- * Allocates within the quota; out of memory, the device is trimmed and asked once more. The bytes are given back by gmv_engine_free.
+ * Allocates within the quota; out of memory, the device is trimmed and asked once more. The bytes
+ * are given back by gmv_engine_free.
  *
  * @retval GMV_ERR_QUOTA_EXCEEDED, GMV_ERR_DEVICE_OUT_OF_MEMORY, GMV_ERR_DEVICE_LOST
  */
 GMV_NODISCARD gmv_status gmv_engine_allocate(gmv_engine *engine, gmv_device *device,
-    gmv_stream *stream, gmv_memory_kind kind, gmv_contents contents, uint64_t nbytes,
-    gmv_memory **out_memory, gmv_error *err);
+                                             gmv_stream *stream, gmv_memory_kind kind,
+                                             gmv_contents contents, uint64_t nbytes,
+                                             gmv_memory **out_memory, gmv_error *err);
 
 /* Frees allocated or imported memory and gives its quota back. NULL: nothing. May block. */
 void gmv_engine_free(gmv_engine *engine, gmv_memory *memory);
 
 /* Scratch memory: ordinary, contents unspecified. @newref: gmv_engine_discard_scratch. */
 GMV_NODISCARD gmv_status gmv_engine_scratch(gmv_engine *engine, gmv_device *device,
-    gmv_stream *stream, uint64_t nbytes, gmv_scratch **out_scratch, gmv_error *err);
+                                            gmv_stream *stream, uint64_t nbytes,
+                                            gmv_scratch **out_scratch, gmv_error *err);
 
-/* Frees it here if `may_block`, else leaves it to gmv_engine_reap. Allocates nothing. NULL: nothing. */
+/* Frees it here if `may_block`, else leaves it to gmv_engine_reap. Allocates nothing. NULL:
+ * nothing. */
 void gmv_engine_discard_scratch(gmv_engine *engine, gmv_scratch *scratch, bool may_block);
 
 /* The place of a device among the engine's. */

@@ -4,7 +4,8 @@
  * named |u1 views over inner buffers padded to 64 bytes, padding zero.
  *
  * A `bitmask` that is NULL or of 0 bytes is "no mask": all valid. An `input` is a column, or a 1-d
- * view taken as one (gathered if strided, its own mask counting). Made handles are held by the operation.
+ * view taken as one (gathered if strided, its own mask counting). Made handles are held by the
+ * operation.
  */
 #ifndef GMV_OPS_MASK_H
 #define GMV_OPS_MASK_H
@@ -21,19 +22,25 @@ typedef struct gmv_mask_result {
 
 /* @retval GMV_ERR_DTYPE_UNSUPPORTED  not BOOL8 ("/input"); GMV_ERR_VALUE  a view that is not 1-d */
 GMV_NODISCARD gmv_status gmv_bools_to_mask(gmv_operation *operation, gmv_node *input,
-    const gmv_creation *creation, gmv_mask_result *out_result, gmv_error *err);
+                                           const gmv_creation *creation,
+                                           gmv_mask_result *out_result, gmv_error *err);
 
 /* @retval GMV_ERR_DTYPE_UNSUPPORTED  neither FLOAT32 nor FLOAT64 ("/input") */
 GMV_NODISCARD gmv_status gmv_nans_to_nulls(gmv_operation *operation, gmv_node *input,
-    const gmv_creation *creation, gmv_mask_result *out_result, gmv_error *err);
+                                           const gmv_creation *creation,
+                                           gmv_mask_result *out_result, gmv_error *err);
 
-/* A new column: offset 0, values copied unchanged, the mask kept even without nulls; its views are inner. */
+/* A new column: offset 0, values copied unchanged, the mask kept even without nulls; its views are
+ * inner. */
 GMV_NODISCARD gmv_status gmv_column_nans_to_nulls(gmv_operation *operation, gmv_node *input,
-    const gmv_creation *creation, gmv_column **out_column, gmv_error *err);
+                                                  const gmv_creation *creation,
+                                                  gmv_column **out_column, gmv_error *err);
 
-/* BOOL8 column of end - begin rows. No mask: only of an empty range (`value_error` at "/bitmask"). */
+/* BOOL8 column of end - begin rows. No mask: only of an empty range (`value_error` at "/bitmask").
+ */
 GMV_NODISCARD gmv_status gmv_mask_to_bools(gmv_operation *operation, gmv_view *bitmask,
-    gmv_bit_range range, const gmv_creation *creation, gmv_column **out_column, gmv_error *err);
+                                           gmv_bit_range range, const gmv_creation *creation,
+                                           gmv_column **out_column, gmv_error *err);
 
 typedef enum gmv_mask_state {
     GMV_MASK_UNALLOCATED,
@@ -44,35 +51,43 @@ typedef enum gmv_mask_state {
 
 /* size 0..2^31-1 (else value_error "/size"). */
 GMV_NODISCARD gmv_status gmv_create_null_mask(gmv_operation *operation, int64_t device,
-    int64_t size, gmv_mask_state state, const gmv_creation *creation, gmv_view **out_mask,
-    gmv_error *err);
+                                              int64_t size, gmv_mask_state state,
+                                              const gmv_creation *creation, gmv_view **out_mask,
+                                              gmv_error *err);
 
 /* In place. @retval GMV_ERR_READONLY; GMV_ERR_VALUE  no mask ("/bitmask") */
 GMV_NODISCARD gmv_status gmv_set_null_mask(gmv_operation *operation, gmv_view *bitmask,
-    gmv_bit_range range, bool valid, gmv_error *err);
+                                           gmv_bit_range range, bool valid, gmv_error *err);
 
 GMV_NODISCARD gmv_status gmv_copy_bitmask(gmv_operation *operation, gmv_view *bitmask,
-    gmv_bit_range range, const gmv_creation *creation, gmv_view **out_mask, gmv_error *err);
+                                          gmv_bit_range range, const gmv_creation *creation,
+                                          gmv_view **out_mask, gmv_error *err);
 GMV_NODISCARD gmv_status gmv_copy_column_bitmask(gmv_operation *operation, gmv_column *column,
-    const gmv_creation *creation, gmv_view **out_mask, gmv_error *err);
+                                                 const gmv_creation *creation, gmv_view **out_mask,
+                                                 gmv_error *err);
 
-/* AND: columns without a mask count as all valid. OR: one column without a mask makes the result "no mask". */
-GMV_NODISCARD gmv_status gmv_combine_bitmasks(gmv_operation *operation,
-    gmv_bits_operation kind, gmv_column *const *columns, size_t n_columns,
-    const gmv_creation *creation, gmv_mask_result *out_result, gmv_error *err);
+/* AND: columns without a mask count as all valid. OR: one column without a mask makes the result
+ * "no mask". */
+GMV_NODISCARD gmv_status gmv_combine_bitmasks(gmv_operation *operation, gmv_bits_operation kind,
+                                              gmv_column *const *columns, size_t n_columns,
+                                              const gmv_creation *creation,
+                                              gmv_mask_result *out_result, gmv_error *err);
 
 GMV_NODISCARD gmv_status gmv_null_count(gmv_operation *operation, gmv_view *bitmask,
-    gmv_bit_range range, int64_t *out_count, gmv_error *err);
+                                        gmv_bit_range range, int64_t *out_count, gmv_error *err);
 GMV_NODISCARD gmv_status gmv_valid_count(gmv_operation *operation, gmv_view *bitmask,
-    gmv_bit_range range, int64_t *out_count, gmv_error *err);
+                                         gmv_bit_range range, int64_t *out_count, gmv_error *err);
 
 /* out_counts has n_ranges places. Pointers "/ranges/N". A negative start is index_error. */
 GMV_NODISCARD gmv_status gmv_segmented_null_count(gmv_operation *operation, gmv_view *bitmask,
-    const gmv_bit_range *ranges, size_t n_ranges, int64_t *out_counts, gmv_error *err);
+                                                  const gmv_bit_range *ranges, size_t n_ranges,
+                                                  int64_t *out_counts, gmv_error *err);
 
-/* Relative to begin; the range's length if there is none; an empty range is value_error ("/end_bit"). */
+/* Relative to begin; the range's length if there is none; an empty range is value_error
+ * ("/end_bit"). */
 GMV_NODISCARD gmv_status gmv_index_of_first_set_bit(gmv_operation *operation, gmv_view *bitmask,
-    gmv_bit_range range, int64_t *out_index, gmv_error *err);
+                                                    gmv_bit_range range, int64_t *out_index,
+                                                    gmv_error *err);
 
 GMV_END_DECLS
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One operation: who asks, on which thread it runs, and the handles it holds until it ends. All that
- * an operation looks up or makes stays alive until gmv_operation_end. Used by one thread.
+ * One operation: who asks, on which thread it runs, and the handles it holds until it ends. All
+ * that an operation looks up or makes stays alive until gmv_operation_end. Used by one thread.
  */
 #ifndef GMV_OPS_OPERATION_H
 #define GMV_OPS_OPERATION_H
@@ -16,7 +16,7 @@ typedef enum gmv_lane {
     GMV_LANE_BULK    /* a worker for transfers and anything over GMV_BULK_NBYTES */
 } gmv_lane;
 
-#define GMV_BULK_NBYTES          (16u << 20)
+#define GMV_BULK_NBYTES           (16u << 20)
 #define GMV_OPERATION_HELD_INLINE 24
 
 typedef struct gmv_operation {
@@ -31,18 +31,20 @@ typedef struct gmv_operation {
 } gmv_operation;
 
 void gmv_operation_begin(gmv_operation *operation, gmv_engine *engine, const gmv_caller *caller,
-    gmv_lane lane, gmv_stream *const *streams);
+                         gmv_lane lane, gmv_stream *const *streams);
 
 /* Abandons unfinished work on the streams and gives back what is held. */
 void gmv_operation_end(gmv_operation *operation);
 
-/* Looks a handle up and holds it; errors as gmv_registry_get. *out_node is @borrowed until the end. */
+/* Looks a handle up and holds it; errors as gmv_registry_get. *out_node is @borrowed until the end.
+ */
 GMV_NODISCARD gmv_status gmv_operation_get(gmv_operation *operation, const gmv_id *id,
-    gmv_kind kind, const char *pointer, gmv_node **out_node, gmv_error *err);
+                                           gmv_kind kind, const char *pointer, gmv_node **out_node,
+                                           gmv_error *err);
 
 /*
- * Makes room so that the next `n` calls of gmv_operation_adopt cannot fail. Every op calls it before
- * it publishes.
+ * Makes room so that the next `n` calls of gmv_operation_adopt cannot fail. Every op calls it
+ * before it publishes.
  */
 GMV_NODISCARD gmv_status gmv_operation_reserve(gmv_operation *operation, size_t n, gmv_error *err);
 
@@ -55,25 +57,26 @@ void gmv_operation_publish(gmv_operation *operation, gmv_node *const *nodes, siz
 /*
  * Declares how many bytes the work ahead passes over, before anything has been changed or made.
  *
- * @retval GMV_MOVE_TO_BULK        too much for the short lane: give everything up, the whole request
- *                                 is run again on the bulk lane
+ * @retval GMV_MOVE_TO_BULK        too much for the short lane: give everything up, the whole
+ * request is run again on the bulk lane
  * @retval GMV_ERR_QUOTA_EXCEEDED  more than max_logical_nbytes
  */
-GMV_NODISCARD gmv_status gmv_operation_weigh(gmv_operation *operation, uint64_t nbytes, gmv_error *err);
+GMV_NODISCARD gmv_status gmv_operation_weigh(gmv_operation *operation, uint64_t nbytes,
+                                             gmv_error *err);
 
 /* The operation's stream on a device of the engine. Not for the inline lane. */
 gmv_stream *gmv_operation_stream(gmv_operation *operation, const gmv_device *device);
 
 /* What every call that makes a handle may say. */
 typedef struct gmv_creation {
-    const char *label;      /* UTF-8, NULL: none */
-    size_t label_length;    /* bytes */
-    bool exportable;        /* results: put them in an allocation of their own */
+    const char *label;   /* UTF-8, NULL: none */
+    size_t label_length; /* bytes */
+    bool exportable;     /* results: put them in an allocation of their own */
 } gmv_creation;
 
 /* Attributes for gmv_node_prepare of a named or inner node; `creation` NULL: no label. */
 gmv_node_attributes gmv_operation_attributes(const gmv_operation *operation,
-    const gmv_creation *creation, bool inner);
+                                             const gmv_creation *creation, bool inner);
 
 GMV_END_DECLS
 

@@ -20,7 +20,7 @@ typedef struct gmv_packed {
 
 static inline gmv_packed *gmv_packed_of(gmv_node *node)
 {
-    return (gmv_packed *) node;
+    return (gmv_packed *)node;
 }
 
 /*
@@ -28,14 +28,15 @@ static inline gmv_packed *gmv_packed_of(gmv_node *node)
  * @retval GMV_ERR_ALREADY_RELEASED
  */
 GMV_NODISCARD gmv_status gmv_packed_gpu_data(gmv_operation *operation, gmv_packed *packed,
-    gmv_view **out_view, gmv_error *err);
+                                             gmv_view **out_view, gmv_error *err);
 
 /* Bytes of gpu_data that gmv_pack would make. @retval GMV_ERR_DTYPE_UNSUPPORTED */
 GMV_NODISCARD gmv_status gmv_packed_size(gmv_operation *operation, gmv_table *table,
-    int64_t *out_nbytes, gmv_error *err);
+                                         int64_t *out_nbytes, gmv_error *err);
 
 GMV_NODISCARD gmv_status gmv_pack(gmv_operation *operation, gmv_table *table,
-    const gmv_creation *creation, gmv_packed **out_packed, gmv_error *err);
+                                  const gmv_creation *creation, gmv_packed **out_packed,
+                                  gmv_error *err);
 
 /*
  * One partition more than splits; none for a table of no columns and no rows, whatever the splits.
@@ -46,30 +47,37 @@ GMV_NODISCARD gmv_status gmv_pack(gmv_operation *operation, gmv_table *table,
  * @retval GMV_ERR_VALUE  negative, or below the one before, "/splits/N"
  */
 GMV_NODISCARD gmv_status gmv_contiguous_split(gmv_operation *operation, gmv_table *table,
-    const int64_t *splits, size_t n_splits, const gmv_creation *creation,
-    gmv_packed ***out_packed, size_t *out_n, gmv_error *err);
+                                              const int64_t *splits, size_t n_splits,
+                                              const gmv_creation *creation,
+                                              gmv_packed ***out_packed, size_t *out_n,
+                                              gmv_error *err);
 
 /*
  * Gives the packed handle's gpu_data a name of its own and empties the handle.
  * @retval GMV_ERR_ALREADY_RELEASED
  */
 GMV_NODISCARD gmv_status gmv_packed_release(gmv_operation *operation, gmv_packed *packed,
-    gmv_view **out_gpu_data, gmv_error *err);
+                                            gmv_view **out_gpu_data, gmv_error *err);
 
-/* A table of inner columns that point into the packed buffer; their views own the handle and its gpu_data. */
+/* A table of inner columns that point into the packed buffer; their views own the handle and its
+ * gpu_data. */
 GMV_NODISCARD gmv_status gmv_unpack(gmv_operation *operation, gmv_packed *packed,
-    const gmv_creation *creation, gmv_table **out_table, gmv_error *err);
+                                    const gmv_creation *creation, gmv_table **out_table,
+                                    gmv_error *err);
 
 /*
  * The same from untrusted metadata and any contiguous view (NULL: no data).
- * @retval GMV_ERR_METADATA_INVALID  also null counts that the masks belie, checked on the device before anything is made
+ * @retval GMV_ERR_METADATA_INVALID  also null counts that the masks belie, checked on the device
+ * before anything is made
  * @retval GMV_ERR_NOT_CONTIGUOUS    "/gpu_data"
- * @retval GMV_ERR_VALUE             gpu_data whose address is misaligned for its columns ("/gpu_data")
+ * @retval GMV_ERR_VALUE             gpu_data whose address is misaligned for its columns
+ * ("/gpu_data")
  * @retval GMV_ERR_DTYPE_UNSUPPORTED a column that is not fixed-width ("/metadata")
  */
 GMV_NODISCARD gmv_status gmv_unpack_from_memoryviews(gmv_operation *operation, const void *metadata,
-    size_t metadata_nbytes, gmv_view *gpu_data, const gmv_creation *creation,
-    gmv_table **out_table, gmv_error *err);
+                                                     size_t metadata_nbytes, gmv_view *gpu_data,
+                                                     const gmv_creation *creation,
+                                                     gmv_table **out_table, gmv_error *err);
 
 GMV_END_DECLS
 
