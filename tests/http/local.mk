@@ -10,3 +10,31 @@ tests_http_test_server_SOURCES = tests/http/test_server.c $(HTTP_SUPPORT)
 tests_http_test_server_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_http_test_server_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_http_test_server_LDADD = $(HTTP_TEST_LIBS)
+
+check_PROGRAMS += tests/http/test_router
+TESTS += tests/http/test_router
+tests_http_test_router_SOURCES = tests/http/test_router.c
+tests_http_test_router_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_http_test_router_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_http_test_router_LDADD = $(HTTP_TEST_LIBS) $(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/http/test_head
+TESTS += tests/http/test_head
+tests_http_test_head_SOURCES = tests/http/test_head.c
+tests_http_test_head_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_http_test_head_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_http_test_head_LDADD = $(HTTP_TEST_LIBS) $(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/http/test_metrics
+TESTS += tests/http/test_metrics
+tests_http_test_metrics_SOURCES = tests/http/test_metrics.c
+tests_http_test_metrics_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_http_test_metrics_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_http_test_metrics_LDADD = $(HTTP_TEST_LIBS) $(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/http/test_options
+TESTS += tests/http/test_options
+tests_http_test_options_SOURCES = tests/http/test_options.c src/gmvd/options.c src/gmvd/options.h
+tests_http_test_options_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_http_test_options_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_http_test_options_LDADD = libgmv-base.la $(GMV_TEST_LIBS)
