@@ -43,8 +43,7 @@ static gmv_memory *allocate(const bench *b, uint64_t nbytes, gmv_contents conten
     return memory;
 }
 
-/* ---- what is measured -------------------------------------------------------------------------
- */
+/* ---- what is measured ------------------------------------------------------------------------ */
 
 typedef gmv_status (*work)(const bench *b, gmv_error *err);
 
@@ -177,8 +176,7 @@ static const struct {
     {"64 pieces of a packed table", run_pieces},
 };
 
-/* ---- measuring --------------------------------------------------------------------------------
- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static int compare_times(const void *a, const void *b)
 {

@@ -17,8 +17,7 @@
 #include <gmv/device/device.h>
 #include <gmv/device/kernels.h>
 
-/* ---- memory -----------------------------------------------------------------------------------
- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* May block. nbytes may be 0: an object with address 0. The kind is never IMPORTED. */
 typedef gmv_status (*gmv_backend_memory_allocate)(gmv_device *device, gmv_stream *stream,
@@ -47,8 +46,7 @@ typedef gmv_status (*gmv_backend_memory_import_shm)(gmv_device *device, const ch
                                                     int64_t nbytes, bool writable,
                                                     gmv_memory **out_memory, gmv_error *err);
 
-/* ---- streams ----------------------------------------------------------------------------------
- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 typedef gmv_status (*gmv_backend_stream_create)(gmv_device *device, gmv_stream **out_stream,
                                                 gmv_error *err);
@@ -74,8 +72,7 @@ typedef gmv_status (*gmv_backend_copy_within)(gmv_stream *stream, uint64_t desti
 typedef gmv_status (*gmv_backend_fill)(gmv_stream *stream, uint64_t destination, uint8_t value,
                                        uint64_t nbytes, gmv_error *err);
 
-/* ---- the table --------------------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 typedef struct gmv_backend_ops {
     /* Devices. close is called once all memory and streams are gone; it frees the device struct. */
@@ -115,8 +112,7 @@ typedef struct gmv_backend_ops {
     gmv_status (*copy_pieces)(gmv_stream *, const gmv_copy_piece *, size_t, gmv_error *);
 } gmv_backend_ops;
 
-/* ---- bases that a backend embeds first --------------------------------------------------------
- */
+/* ---- bases that a backend embeds first ------------------------------------------------------- */
 
 #define GMV_LOST_REASON_MAX 256
 

@@ -21,8 +21,7 @@
 #include <gmv/base/alloc.h>
 #include <gmv/device/kernels.h>
 
-/* ---- the devices ------------------------------------------------------------------------------
- */
+/* ---- the devices ----------------------------------------------------------------------------- */
 
 static const struct device_row {
     const char *name;
@@ -109,8 +108,7 @@ static inline size_t *device_indices(void)
 
 #define DEVICE_TEST(suite, name) DEVICE_TEST_WITH(suite, name, 0)
 
-/* ---- memory -----------------------------------------------------------------------------------
- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static inline gmv_memory *make_memory(world *w, gmv_memory_kind kind, gmv_contents contents,
                                       uint64_t nbytes)
@@ -153,8 +151,7 @@ static inline uint64_t address_of(const void *pointer)
     return (uint64_t)(uintptr_t)pointer;
 }
 
-/* ---- random numbers ---------------------------------------------------------------------------
- */
+/* ---- random numbers -------------------------------------------------------------------------- */
 
 static inline uint64_t random_next(uint64_t *state)
 {

@@ -81,8 +81,7 @@ static int64_t check_mask(world *w, const uint8_t *mask, size_t nbytes, const ui
     return count;
 }
 
-/* ---- elements to bits -------------------------------------------------------------------------
- */
+/* ---- elements to bits ------------------------------------------------------------------------ */
 
 static const size_t itemsizes[] = {1, 4, 8};
 
@@ -173,8 +172,7 @@ DEVICE_TEST(kernels, valid_if_not_nan_f8_is_exact)
     arena_free(&a);
 }
 
-/* ---- bits to elements and bits ----------------------------------------------------------------
- */
+/* ---- bits to elements and bits --------------------------------------------------------------- */
 
 DEVICE_TEST(kernels, bits_to_bools_is_exact)
 {
@@ -345,8 +343,7 @@ DEVICE_TEST(kernels, combine_bits_is_exact)
     arena_free(&a);
 }
 
-/* ---- reading bits -----------------------------------------------------------------------------
- */
+/* ---- reading bits ---------------------------------------------------------------------------- */
 
 /* A range whose last byte is the last that may be read. */
 static gmv_bit_range random_range(arena *a, const uint8_t **out_bits)
@@ -412,8 +409,7 @@ DEVICE_TEST(kernels, find_bit_is_exact)
     arena_free(&a);
 }
 
-/* ---- strided elements -------------------------------------------------------------------------
- */
+/* ---- strided elements ------------------------------------------------------------------------ */
 
 /*
  * A random strided array inside `nbytes` bytes: extents, strides of both signs and 0, in any order.
@@ -508,8 +504,7 @@ DEVICE_TEST(kernels, gather_of_a_contiguous_layout_is_a_copy)
     arena_free(&a);
 }
 
-/* ---- packed tables ----------------------------------------------------------------------------
- */
+/* ---- packed tables --------------------------------------------------------------------------- */
 
 DEVICE_TEST(kernels, copy_pieces_writes_every_byte)
 {

@@ -222,8 +222,7 @@ Test(memory, running_out_of_descriptors_is_out_of_memory)
     world_close(&w);
 }
 
-/* ---- failing calls ----------------------------------------------------------------------------
- */
+/* ---- failing calls --------------------------------------------------------------------------- */
 
 /* Everything that can be made to fail, in one go; undoes what it did, whatever happens. */
 typedef struct story {

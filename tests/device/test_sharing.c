@@ -72,8 +72,7 @@ static void wait_for_success(pid_t child)
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ended with %#x", status);
 }
 
-/* ---- exporting --------------------------------------------------------------------------------
- */
+/* ---- exporting ------------------------------------------------------------------------------- */
 
 /* The other process: opens the name, wants `expected` everywhere, leaves `left` there. */
 static int child_exchanges(const char *name, size_t nbytes, uint8_t expected, uint8_t left)
@@ -237,8 +236,7 @@ DEVICE_TEST(sharing, exports_work_where_there_are_no_nameless_files)
     cr_expect(shm_open(share.shm_name, O_RDONLY, 0) < 0 && errno == ENOENT);
 }
 
-/* ---- importing --------------------------------------------------------------------------------
- */
+/* ---- importing ------------------------------------------------------------------------------- */
 
 DEVICE_TEST(sharing, another_process_makes_a_segment_that_is_imported)
 {
@@ -454,8 +452,7 @@ Test(sharing, running_out_of_mappings_is_out_of_memory)
     world_close(&w);
 }
 
-/* ---- what killed daemons leave ----------------------------------------------------------------
- */
+/* ---- what killed daemons leave --------------------------------------------------------------- */
 
 static bool exists(const char *directory, const char *name)
 {
@@ -531,8 +528,7 @@ Test(sharing, stale_names_are_swept_and_live_ones_are_not)
     world_close(&w);
 }
 
-/* ---- segments that are cut short --------------------------------------------------------------
- */
+/* ---- segments that are cut short ------------------------------------------------------------- */
 
 DEVICE_TEST(lost, a_segment_cut_before_the_work_fails_it_and_the_process_lives)
 {

@@ -47,8 +47,7 @@ static void export_path(const host_device *device, const char *name, char path[P
     snprintf(path, PATH_NBYTES_MAX, "%s%s", device->shm_directory, name);
 }
 
-/* ---- making the file --------------------------------------------------------------------------
- */
+/* ---- making the file ------------------------------------------------------------------------- */
 
 /* Whether the file is locked by us and still has its name: a sweep may come before the lock. */
 static bool export_hold(int descriptor)
@@ -173,8 +172,7 @@ gmv_status host_exportable_allocate(host_device *device, host_memory *memory, gm
     return host_fail_no_memory(device, memory->base.nbytes, err);
 }
 
-/* ---- the list of exports ----------------------------------------------------------------------
- */
+/* ---- the list of exports --------------------------------------------------------------------- */
 
 /* Under the lock. */
 static void exports_link(host_exports *exports, host_memory *memory)
@@ -222,8 +220,7 @@ void host_exportable_free(host_device *device, host_memory *memory)
     host_release(device, memory->reserved_nbytes);
 }
 
-/* ---- exporting --------------------------------------------------------------------------------
- */
+/* ---- exporting ------------------------------------------------------------------------------- */
 
 /* Gives the nameless file a name; the lock comes first, so that no sweep takes it for a stale one.
  */
@@ -288,8 +285,7 @@ gmv_status host_memory_export(gmv_memory *base, gmv_share *out_share, gmv_error 
     return GMV_OK;
 }
 
-/* ---- what killed daemons left -----------------------------------------------------------------
- */
+/* ---- what killed daemons left ---------------------------------------------------------------- */
 
 static void sweep_one(int directory, const char *name)
 {

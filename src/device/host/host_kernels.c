@@ -18,8 +18,7 @@ static uint8_t *pointer_of(uint64_t address)
     return (uint8_t *)(uintptr_t)address;
 }
 
-/* ---- strings of bits --------------------------------------------------------------------------
- */
+/* ---- strings of bits ------------------------------------------------------------------------- */
 
 /* Where bits begin, as kernel sets take it; first is NULL for all ones. */
 typedef struct bit_cursor {
@@ -88,8 +87,7 @@ static void finish_output(uint8_t *output, uint64_t output_nbytes, int64_t n, ui
     client_fill(output + whole + nbytes, 0, output_nbytes - whole - nbytes);
 }
 
-/* ---- elements to bits and back ----------------------------------------------------------------
- */
+/* ---- elements to bits and back --------------------------------------------------------------- */
 
 /* What a predicate says of fewer than 64 elements: they go through a whole word of their own. */
 static uint64_t valid_tail(const host_kernel_set *kernels, gmv_predicate predicate,
@@ -150,8 +148,7 @@ gmv_status host_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args,
     return GMV_OK;
 }
 
-/* ---- bits to bits -----------------------------------------------------------------------------
- */
+/* ---- bits to bits ---------------------------------------------------------------------------- */
 
 #define BLOCK_WORDS       2048                /* 16 KiB: stays in the first cache */
 #define PAST_CACHE_NBYTES ((uint64_t)1 << 20) /* outputs from here on leave the caches alone */
@@ -279,8 +276,7 @@ gmv_status host_set_bits(gmv_stream *stream, const gmv_set_bits *args, gmv_error
     return GMV_OK;
 }
 
-/* ---- reading bits -----------------------------------------------------------------------------
- */
+/* ---- reading bits ---------------------------------------------------------------------------- */
 
 /* A range as the bits up to a byte boundary, whole words, and the rest. */
 typedef struct split_range {
@@ -355,8 +351,7 @@ gmv_status host_find_bit(gmv_stream *stream, const gmv_find_bit *args, gmv_error
     return GMV_OK;
 }
 
-/* ---- strided elements -------------------------------------------------------------------------
- */
+/* ---- strided elements ------------------------------------------------------------------------ */
 
 /* A position in a strided array: the layout without what does not move, and an index in each
  * extent. */
@@ -483,8 +478,7 @@ gmv_status host_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *er
     return GMV_OK;
 }
 
-/* ---- packed tables ----------------------------------------------------------------------------
- */
+/* ---- packed tables --------------------------------------------------------------------------- */
 
 gmv_status host_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, size_t n,
                             gmv_error *err)

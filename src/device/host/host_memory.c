@@ -17,8 +17,7 @@
 
 #include <gmv/base/num.h>
 
-/* ---- accounting -------------------------------------------------------------------------------
- */
+/* ---- accounting ------------------------------------------------------------------------------ */
 
 #define FRESH_CHECK_NBYTES ((uint64_t)16 << 20) /* below, asking costs more than it saves */
 
@@ -79,8 +78,7 @@ gmv_status host_fail_no_memory(const host_device *device, uint64_t nbytes, gmv_e
                     (unsigned long long)device->base.info.total_nbytes);
 }
 
-/* ---- limits of the process --------------------------------------------------------------------
- */
+/* ---- limits of the process ------------------------------------------------------------------- */
 
 static uint64_t limit_of_mappings(void)
 {
@@ -131,8 +129,7 @@ void host_limit_give(_Atomic uint64_t *count)
     atomic_fetch_sub(count, 1);
 }
 
-/* ---- the cache of freed blocks ----------------------------------------------------------------
- */
+/* ---- the cache of freed blocks --------------------------------------------------------------- */
 
 struct host_free_block {
     uint64_t nbytes;
@@ -261,8 +258,7 @@ void host_cache_destroy(host_cache *cache)
     pthread_mutex_destroy(&cache->lock);
 }
 
-/* ---- ordinary memory --------------------------------------------------------------------------
- */
+/* ---- ordinary memory ------------------------------------------------------------------------- */
 
 static gmv_status small_allocate(host_device *device, host_memory *memory, gmv_error *err)
 {
