@@ -13,7 +13,7 @@
 #     tests_fuzz_fuzz_NAME_LDFLAGS = $(FUZZ_LINK)
 #     tests_fuzz_fuzz_NAME_LDADD = $(FUZZ_LIBS) libgmv-model.la libgmv-base.la
 #
-# The corpora of this file's targets are made by tests/fuzz/make_corpora.py from the vectors.
+# The corpora are made by tests/fuzz/make_corpora.py and make_codec_corpora.py from the vectors.
 fuzz_targets =
 
 if GMV_FUZZ
@@ -53,8 +53,42 @@ tests_fuzz_fuzz_typestr_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_fuzz_fuzz_typestr_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_typestr_LDADD = $(FUZZ_LIBS) libgmv-model.la libgmv-base.la
 
+# The codec writes the objects of ops, so its targets hold every floor below.
+FUZZ_CODEC_LIBS = libgmvd-codec.la libgmv-ops.la libgmv-registry.la libgmv-device.la libgmv-model.la libgmv-base.la \
+	$(JANSSON_LIBS)
+
+fuzz_targets += tests/fuzz/fuzz_body
+tests_fuzz_fuzz_body_SOURCES = tests/fuzz/fuzz_body.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_body_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_fuzz_fuzz_body_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_body_LDADD = $(FUZZ_LIBS) $(FUZZ_CODEC_LIBS)
+
+fuzz_targets += tests/fuzz/fuzz_json
+tests_fuzz_fuzz_json_SOURCES = tests/fuzz/fuzz_json.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_json_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_fuzz_fuzz_json_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_json_LDADD = $(FUZZ_LIBS) $(FUZZ_CODEC_LIBS)
+
+fuzz_targets += tests/fuzz/fuzz_path
+tests_fuzz_fuzz_path_SOURCES = tests/fuzz/fuzz_path.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_path_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_fuzz_fuzz_path_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_path_LDADD = $(FUZZ_LIBS) $(FUZZ_CODEC_LIBS)
+
+fuzz_targets += tests/fuzz/fuzz_query
+tests_fuzz_fuzz_query_SOURCES = tests/fuzz/fuzz_query.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_query_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_fuzz_fuzz_query_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_query_LDADD = $(FUZZ_LIBS) $(FUZZ_CODEC_LIBS)
+
+fuzz_targets += tests/fuzz/fuzz_range
+tests_fuzz_fuzz_range_SOURCES = tests/fuzz/fuzz_range.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_range_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_fuzz_fuzz_range_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_range_LDADD = $(FUZZ_LIBS) $(FUZZ_CODEC_LIBS)
+
 check_PROGRAMS += $(fuzz_targets)
-EXTRA_DIST += tests/fuzz/corpus tests/fuzz/make_corpora.py
+EXTRA_DIST += tests/fuzz/corpus tests/fuzz/make_codec_corpora.py tests/fuzz/make_corpora.py
 
 if !GMV_FUZZ
 TESTS += $(fuzz_targets)

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the corpora of the codec's fuzz targets.
+
+make_codec_corpora.py [SOURCE_FOLDER]: replaces tests/fuzz/corpus/{json,body,range,query,path}.
+"""
+
+import json
+import pathlib
+import shutil
+import struct
+import sys
+
+JSON = [
+    b"{}", b"[]", b"null", b"-0", b'"x"', b"[1,2.5,1e400,99999999999999999999,-1E-400]",
+    b'{"a":{"b":[true,false,null]},"\\u00fc":"\\ud83d\\ude00\\n\\"\\\\"}', b"[" * 36 + b"]" * 36,
+    b"[" * 40, b"[1\x00]", b"\xef\xbb\xbf{}", b'"\xc3\xbc"', b'"\xff"', b'"\\ud800"', b"{99999999999999999999:1}",
+    b'{"a":1,"a":2}', b" [ 0.1 , 5e-324 , 1.7976931348623157e308 ] ", b"[01]", b"[1,]", b'"\\u0000"',
+]
+BODIES = [
+    {}, {"flag": True, "maybe": 1, "clamped": -(10**30)}, {"label": "\u00fc" * 256}, {"name": "TWO"},
+    {"typestr": "<f8", "type": "INT32"}, {"reference": "view_00000000000000000000000001"},
+    {"references": ["col_00000000000000000000000001", "x"]}, {"int64s": [1, -2]},
+    {"ranges": [[0, 1], [2, 3]]}, {"blob": "Zm9v"}, {"inner": {"number": 7, "text": "x"}}, {"inner": {}},
+    {"a/b~c": 1}, {"maybe": 1.0}, {"ranges": [[1]]}, {"ranges": [["x", 1]]}, [], 5,
+]
+RANGES = [
+    "bytes=0-3", "bytes=-4", "bytes=5-", "bytes=9-9", "bytes=10-", "bytes=3-1", "bytes=0-0,2-2", "items=0-3",
+    "bytes=-0", "BYTES= 1-2 ", "bytes=99999999999999999999-", "bytes=0-99999999999999999999", "bytes=-", "",
+]
+QUERIES = [
+    "", "offset=1&limit=2", "la%62el=a+b%2B%C3%BC&all", "all=true", "all=1", "limit=1001", "limit=01", "unknown=1",
+    "offset=1&%6Fffset=2", "label=%", "label=%zz", "label=a%00b", "label=%FF", "&&", "=1", "label=a=b==",
+]
+PATHS = [
+    "view_00000000000000000000000001", "v%69ew_00000000000000000000000001", "view_0000000000000000000000000I",
+    "..%2F..", "X%00zzz", "%", "%zz", "a+b", "%25", "pkd_7zzzzzzzzzzzzzzzzzzzzzzzzz", "",
+]
+
+
+def payloads(cases):
+    """One payload in six, and all that only a text can say."""
+    for number, case in enumerate(cases):
+        text = case.get("payload_text")
+        if text is not None and len(text) < 1000:
+            yield b'{"cai":' + text.encode() + b"}"
+        elif text is None and number % 6 == 0:
+            yield json.dumps({"cai": case["payload"]}).encode()[:1000]
+
+
+def main():
+    source = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    cases = json.loads((source / "tests/vectors/cai.json").read_text())
+    sizes = (10, 0, 2**64 - 1)
+    corpora = {
+        "json": JSON,
+        "body": [json.dumps(body, ensure_ascii=False).encode() for body in BODIES] + list(payloads(cases)),
+        "range": [struct.pack("<Q", sizes[i % 3 if i > 9 else 0]) + text.encode() for i, text in enumerate(RANGES)],
+        "query": [text.encode() for text in QUERIES],
+        "path": [text.encode() + bytes([63]) for text in PATHS],
+    }
+    for name, inputs in corpora.items():
+        folder = source / "tests/fuzz/corpus" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for number, text in enumerate(inputs):
+            (folder / f"{number:03d}").write_bytes(text)
+
+
+main()
