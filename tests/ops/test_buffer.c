@@ -10,6 +10,8 @@
 
 #include <criterion/criterion.h>
 
+#include <gmv/ops/mask.h>
+
 #include "ops/fixture.h"
 
 static fixture f;
@@ -207,6 +209,23 @@ Test(buffer, an_upload_has_exactly_the_size_of_its_content)
     }
 }
 
+Test(buffer, an_upload_goes_on_from_one_operation_to_the_next)
+{
+    unsigned char *bytes = pattern(200000);
+    gmv_upload *up = NULL;
+    gmv_buffer *buffer = NULL;
+    cr_assert_eq(gmv_upload_begin(&f.operation, 0, -1, &up, &f.err), GMV_OK);
+    for (size_t at = 0; at < 200000; at += 50000) {
+        fixture_next(&f);
+        cr_assert_eq(gmv_upload_append(&f.operation, up, bytes + at, 50000, &f.err), GMV_OK);
+    }
+    fixture_next(&f);
+    cr_assert_eq(gmv_upload_finish(&f.operation, up, true, NULL, &buffer, &f.err), GMV_OK);
+    expect_bytes(buffer, bytes, 200000);
+    cr_assert(gmv_buffer_is_sealed(buffer));
+    free(bytes);
+}
+
 Test(buffer, an_upload_that_is_broken_off_leaves_nothing)
 {
     gmv_upload *up = NULL;
@@ -365,6 +384,14 @@ Test(buffer, a_segment_cut_short_is_lost_and_the_daemon_lives)
     fixture_expect(&f, gmv_view_copy(&f.operation, view, false, NULL, &copy, &f.err),
                    GMV_ERR_MEMORY_LOST, NULL);
     fixture_expect(&f, gmv_view_read_elements(&f.operation, view, 0, 20000, out, &f.err),
+                   GMV_ERR_MEMORY_LOST, NULL);
+    int64_t count;
+    gmv_bit_range all = {0, 160000};
+    fixture_expect(&f, gmv_null_count(&f.operation, view, all, &count, &f.err), GMV_ERR_MEMORY_LOST,
+                   NULL);
+    fixture_expect(&f, gmv_copy_bitmask(&f.operation, view, all, NULL, &copy, &f.err),
+                   GMV_ERR_MEMORY_LOST, NULL);
+    fixture_expect(&f, gmv_set_null_mask(&f.operation, view, all, true, &f.err),
                    GMV_ERR_MEMORY_LOST, NULL);
     fixture_expect(&f, gmv_buffer_bytes(&f.operation, buffer, &bytes, &f.err), GMV_ERR_MEMORY_LOST,
                    NULL);

@@ -123,7 +123,7 @@ typedef struct gmv_bytes {
  * gmv_engine_reap. */
 void gmv_bytes_release(gmv_bytes *bytes);
 
-/* The whole of a buffer. @retval GMV_ERR_MEMORY_LOST */
+/* The whole of a buffer. @retval GMV_ERR_MEMORY_LOST, GMV_ERR_BACKEND_UNSUPPORTED */
 GMV_NODISCARD gmv_status gmv_buffer_bytes(gmv_operation *operation, gmv_buffer *buffer,
                                           gmv_bytes *out_bytes, gmv_error *err);
 

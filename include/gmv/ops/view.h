@@ -84,7 +84,7 @@ typedef struct gmv_view_request {
     const gmv_cai *cai;
     const gmv_cai *mask;     /* NULL: none */
     gmv_mask_kind mask_kind; /* GMV_MASK_NONE: not given */
-    gmv_buffer *buffer;      /* NULL: look the address up in all of the caller's */
+    gmv_buffer *buffer;      /* NULL: look in all of the caller's; its mask may lie elsewhere */
     char *payload;           /* compact JSON text, taken over on success */
 } gmv_view_request;
 
@@ -118,7 +118,10 @@ GMV_NODISCARD gmv_status gmv_view_byte_slice(gmv_operation *operation, gmv_view 
                                              const gmv_slice *slice, const gmv_creation *creation,
                                              gmv_view **out_view, gmv_error *err);
 
-/* A C-contiguous copy in a new inner buffer; `readonly` seals it. May be heavy. */
+/*
+ * A C-contiguous copy in a new inner buffer, and its mask (if any) in another; `readonly` seals
+ * both. May be heavy.
+ */
 GMV_NODISCARD gmv_status gmv_view_copy(gmv_operation *operation, gmv_view *view, bool readonly,
                                        const gmv_creation *creation, gmv_view **out_view,
                                        gmv_error *err);
