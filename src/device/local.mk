@@ -11,6 +11,7 @@ libgmv_device_la_SOURCES = \
 	src/device/host/host_import.c \
 	src/device/host/host_kernels.c \
 	src/device/host/host_memory.c \
+	src/device/host/host_system.c \
 	src/device/host/kernel_set.h \
 	src/device/host/portable_set.c
 

@@ -7,6 +7,7 @@
  *   host_memory.c   ordinary memory and the cache of freed blocks
  *   host_export.c   exportable memory: files in /dev/shm
  *   host_import.c   other processes' segments
+ *   host_system.c   what the system lets the process have
  *   host_guard.c    surviving segments that are cut short
  *   host_kernels.c  kernels, on top of a set of inner loops: portable_set.c, avx2_set.c
  *
@@ -134,7 +135,8 @@ typedef struct host_device {
     gmv_device base;
     const host_kernel_set *kernels;
     char *shm_directory;
-    _Atomic uint64_t used_nbytes; /* allocated and not yet freed; the cache not counted */
+    _Atomic uint64_t used_nbytes;      /* allocated and not yet freed; the cache not counted */
+    _Atomic uint64_t unchecked_nbytes; /* fresh since the system was last asked for its memory */
     host_limits limits;
     host_cache cache;
     host_exports exports;
@@ -178,6 +180,14 @@ static inline host_stream *host_stream_of(const gmv_stream *stream)
 {
     return (host_stream *)(uintptr_t)stream;
 }
+
+/* Bytes that the process may use at most, and those that it could still get now. */
+uint64_t host_system_total(void);
+uint64_t host_system_available(void);
+
+/* Mappings and open files that the process may have; raises what it may raise of the latter. */
+uint64_t host_system_mappings(void);
+uint64_t host_system_descriptors(void);
 
 /* The mapping whose loss this memory would share; NULL if it cannot be lost. */
 host_mapping *host_memory_mapping(const gmv_memory *memory);

@@ -8,7 +8,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <gmv/base/alloc.h>
 #include <gmv/base/num.h>
@@ -214,20 +213,6 @@ static const gmv_backend_ops host_ops = {
     .copy_pieces = host_copy_pieces,
 };
 
-/* What the process may use at most: the machine's memory or its control group's. */
-static uint64_t host_total_nbytes(void)
-{
-    uint64_t total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    FILE *file = fopen("/sys/fs/cgroup/memory.max", "re");
-    unsigned long long limit;
-    if (!file)
-        return total;
-    if (fscanf(file, "%llu", &limit) == 1) /* else "max" */
-        total = GMV_MIN(total, (uint64_t)limit);
-    fclose(file);
-    return total;
-}
-
 static const host_kernel_set *host_choose_kernels(const gmv_device_options *options)
 {
     const host_kernel_set *best = options->force_portable_kernels ? NULL : host_avx2_set();
@@ -241,7 +226,7 @@ static void host_describe(host_device *device, const gmv_device_options *options
     info->ordinal = options->ordinal;
     snprintf(info->name, sizeof info->name, "host memory");
     snprintf(info->kernel_set, sizeof info->kernel_set, "%s", device->kernels->name);
-    info->total_nbytes = host_total_nbytes();
+    info->total_nbytes = host_system_total();
 }
 
 gmv_status gmv_device_open_host(const gmv_device_options *options, gmv_device **out_device,

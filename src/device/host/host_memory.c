@@ -9,47 +9,42 @@
  */
 #include "device/host/host.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <gmv/base/num.h>
 
 /* ---- accounting ------------------------------------------------------------------------------ */
 
-#define FRESH_CHECK_NBYTES ((uint64_t)16 << 20) /* below, asking costs more than it saves */
+#define FRESH_CHECK_NBYTES \
+    ((uint64_t)16 << 20)                      /* asking the system costs 20 us: once for so many */
+#define HEADROOM_NBYTES ((uint64_t)128 << 20) /* left for everyone else, on small machines less */
 
-/* "MemAvailable:  12345 kB" of /proc/meminfo in bytes; UINT64_MAX if the system does not say. */
-static uint64_t memory_available(void)
+static bool system_has(const host_device *device, uint64_t nbytes)
 {
-    FILE *file = fopen("/proc/meminfo", "re");
-    char line[256];
-    unsigned long long kibibytes;
-    uint64_t available = UINT64_MAX;
-    if (!file)
-        return available;
-    while (fgets(line, sizeof line, file)) {
-        if (sscanf(line, "MemAvailable: %llu kB", &kibibytes) != 1)
-            continue;
-        available = (uint64_t)kibibytes * 1024;
-        break;
-    }
-    fclose(file);
-    return available;
+    uint64_t headroom = GMV_MIN(HEADROOM_NBYTES, device->base.info.total_nbytes / 32);
+    uint64_t available = host_system_available();
+    return available >= headroom && nbytes <= available - headroom;
 }
 
 bool host_has_fresh(host_device *device, uint64_t nbytes)
 {
-    uint64_t total = device->base.info.total_nbytes;
-    uint64_t used = atomic_load(&device->used_nbytes); /* nbytes are in it already */
-    if (used + host_cache_nbytes(&device->cache) > total)
-        host_cache_trim(&device->cache);
-    if (nbytes < FRESH_CHECK_NBYTES || nbytes <= memory_available())
+    uint64_t unchecked = atomic_fetch_add(&device->unchecked_nbytes, nbytes) + nbytes;
+    if (unchecked < FRESH_CHECK_NBYTES)
         return true;
-    host_cache_trim(&device->cache);
-    return nbytes <= memory_available();
+    uint64_t used = atomic_load(&device->used_nbytes); /* nbytes are in it already */
+    if (used + host_cache_nbytes(&device->cache) > device->base.info.total_nbytes)
+        host_cache_trim(&device->cache);
+    if (!system_has(device, nbytes)) {
+        host_cache_trim(&device->cache);
+        if (!system_has(device, nbytes)) {
+            /* Asked again next time, however little it is that is wanted then. */
+            atomic_store(&device->unchecked_nbytes, FRESH_CHECK_NBYTES);
+            return false;
+        }
+    }
+    atomic_store(&device->unchecked_nbytes, 0);
+    return true;
 }
 
 bool host_reserve(host_device *device, uint64_t nbytes)
@@ -80,38 +75,10 @@ gmv_status host_fail_no_memory(const host_device *device, uint64_t nbytes, gmv_e
 
 /* ---- limits of the process ------------------------------------------------------------------- */
 
-static uint64_t limit_of_mappings(void)
-{
-    unsigned long long limit = 65530;
-    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
-    if (!file)
-        return limit;
-    if (fscanf(file, "%llu", &limit) != 1)
-        limit = 65530;
-    fclose(file);
-    return limit;
-}
-
-/* Raises the soft limit to the hard one: exportable memory keeps its files open. */
-static uint64_t limit_of_descriptors(void)
-{
-    const rlim_t enough = (rlim_t)1 << 20;
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return 1024;
-    rlim_t wanted = GMV_MIN(limit.rlim_max, enough);
-    if (limit.rlim_cur < wanted) {
-        struct rlimit raised = {.rlim_cur = wanted, .rlim_max = limit.rlim_max};
-        if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
-            limit = raised;
-    }
-    return GMV_MIN(limit.rlim_cur, enough);
-}
-
 void host_limits_init(host_limits *limits)
 {
-    limits->mappings_max = limit_of_mappings() / 4 * 3;
-    limits->descriptors_max = limit_of_descriptors() / 4 * 3;
+    limits->mappings_max = host_system_mappings() / 4 * 3;
+    limits->descriptors_max = host_system_descriptors() / 4 * 3;
     atomic_init(&limits->mappings, 0);
     atomic_init(&limits->descriptors, 0);
 }
@@ -266,7 +233,8 @@ static gmv_status small_allocate(host_device *device, host_memory *memory, gmv_e
     memory->reserved_nbytes = memory->base.capacity;
     if (!host_reserve(device, memory->reserved_nbytes))
         return host_fail_no_memory(device, memory->base.nbytes, err);
-    if (posix_memalign(&block, HOST_ALIGNMENT, (size_t)memory->base.capacity) != 0) {
+    if (!host_has_fresh(device, memory->reserved_nbytes) ||
+        posix_memalign(&block, HOST_ALIGNMENT, (size_t)memory->base.capacity) != 0) {
         host_release(device, memory->reserved_nbytes);
         return host_fail_no_memory(device, memory->base.nbytes, err);
     }
