@@ -78,3 +78,10 @@ tests_codec_test_values_SOURCES = tests/codec/test_values.c
 tests_codec_test_values_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_codec_test_values_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_codec_test_values_LDADD = $(CODEC_TEST_LIBS)
+
+check_PROGRAMS += tests/codec/test_encode
+TESTS += tests/codec/test_encode
+tests_codec_test_encode_SOURCES = tests/codec/test_encode.c $(OPS_FIXTURE)
+tests_codec_test_encode_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_encode_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_encode_LDADD = $(CODEC_TEST_LIBS)
