@@ -51,6 +51,14 @@ tests_ops_test_engine_chaos_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_engine_chaos_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_engine_chaos_LDADD = $(OPS_TEST_LIBS)
 
+# A plain program, so that it runs under ThreadSanitizer.
+check_PROGRAMS += tests/ops/test_engine_race
+TESTS += tests/ops/test_engine_race
+tests_ops_test_engine_race_SOURCES = tests/ops/test_engine_race.c
+tests_ops_test_engine_race_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_engine_race_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_engine_race_LDADD = $(OPS_TEST_LIBS)
+
 # Columns, tables and packed tables.
 check_PROGRAMS += tests/ops/test_column
 TESTS += tests/ops/test_column
