@@ -18,7 +18,8 @@ static char body[65536];
 static size_t body_nbytes;
 
 static enum MHD_Result answer(void *context, struct MHD_Connection *connection, const char *url,
-    const char *method, const char *version, const char *upload, size_t *upload_nbytes, void **state)
+                              const char *method, const char *version, const char *upload,
+                              size_t *upload_nbytes, void **state)
 {
     static int seen;
     if (!*state) {
@@ -53,11 +54,13 @@ int main(int argc, char **argv)
     }
     body_nbytes = fread(body, 1, sizeof body, file);
     fclose(file);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t) atoi(argv[1]))};
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons((uint16_t)atoi(argv[1]))};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    struct MHD_Daemon *daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG,
-        0, NULL, NULL, answer, NULL, MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t) 32768, MHD_OPTION_CONNECTION_TIMEOUT, 60u, MHD_OPTION_END);
+    struct MHD_Daemon *daemon =
+        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, answer,
+                         NULL, MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                         (size_t)32768, MHD_OPTION_CONNECTION_TIMEOUT, 60u, MHD_OPTION_END);
     if (!daemon)
         return 71;
     printf("ready\n");

@@ -337,7 +337,7 @@ def test_equal_addresses_of_two_exporters_need_the_buffers_name(client, segment)
     ({"posix_shm": {"name": "/../etc/passwd"}}, "handle_invalid", "/posix_shm/name"),
     ({"posix_shm": {"name": "/.."}}, "handle_invalid", "/posix_shm/name"),
     ({"posix_shm": {"name": "/" + "x" * 5000}}, "handle_invalid", "/posix_shm/name"),
-    ({"cuda_ipc": {"handle": "A" * 85 + "="}}, "backend_unsupported", "/cuda_ipc"),
+    ({"cuda_ipc": {"handle": "A" * 86 + "=="}}, "backend_unsupported", "/cuda_ipc"),
 ])
 def test_a_bad_import_is_refused(client, control, body, code, pointer):
     with client.unchanged():
@@ -350,7 +350,7 @@ def test_exactly_one_mechanism(client, segment):
     memory = segment(bytes(64))
     with client.unchanged():
         client.refused("POST", "/v1/buffers/import", 422, "value_error", json={
-            "posix_shm": {"name": "/" + memory.name}, "cuda_ipc": {"handle": "A" * 85 + "="}})
+            "posix_shm": {"name": "/" + memory.name}, "cuda_ipc": {"handle": "A" * 86 + "=="}})
 
 
 def test_names_that_are_not_plain_files(client, control):

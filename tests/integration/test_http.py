@@ -65,7 +65,7 @@ def test_a_big_body_in_one_write_needs_no_further_push(daemon):
     [b"Content-Length: 5", b"Content-Length: 5"], [b"Content-Length: 5", b"Content-Length: 6"], [b"Content-Length: 5", b"Transfer-Encoding: chunked"],
     [b"Transfer-Encoding: chunked", b"Content-Length: 5"], [b"Transfer-Encoding: gzip"], [b"Transfer-Encoding: gzip, chunked"],
     [b"Transfer-Encoding: chunked, chunked"], [b"Transfer-Encoding: identity"], [b"Transfer-Encoding: chunked", b"Transfer-Encoding: chunked"],
-    [b"Transfer-Encoding: xchunked"], [b"Content-Length : 5"], [b"Content Length: 5"],
+    [b"Transfer-Encoding: xchunked"], [b"Transfer-Encoding: chunked "], [b"Transfer-Encoding: chunked;q=1"], [b"Transfer-Encoding:"], [b"Content-Length : 5"], [b"Content Length: 5"],
     [b"Content-Length: -1"], [b"Content-Length: -268435455700"], [b"Content-Length: +5"], [b"Content-Length: 5abc"], [b"Content-Length: 0x5"],
     [b"Content-Length: 5, 6"], [b"Content-Length: "], [b"Content-Length: 99999999999999999999"]])
 def test_framing_that_two_readers_could_read_differently(daemon, client, control, lines):
@@ -78,7 +78,7 @@ def test_framing_that_two_readers_could_read_differently(daemon, client, control
     control()
 
 
-@pytest.mark.parametrize("value", [b"chunked", b"Chunked", b"CHUNKED", b" chunked "])
+@pytest.mark.parametrize("value", [b"chunked", b"Chunked", b"CHUNKED"])
 def test_plain_chunked_in_any_case(daemon, value):
     body = b"d\r\n" + b'{"nbytes": 0}' + b"\r\n0\r\n\r\n"
     content = daemon.raw(request(b"POST", b"/v1/buffers", [b"Content-Type: application/json", b"Transfer-Encoding: " + value, LIVE], body))
@@ -313,7 +313,7 @@ def test_idle_connections_time_out_and_give_their_place(own_daemon, wait_until):
 
 
 def test_drain_finishes_what_runs_and_refuses_what_comes(own_daemon):
-    running = own_daemon("--threads", "2")
+    running = own_daemon("--threads", "2", "--drain-timeout", "4")
     client = running.client
     size = 64 << 20
     view = client.view(numpy.zeros(size, "u1"))
@@ -342,7 +342,7 @@ def test_drain_finishes_what_runs_and_refuses_what_comes(own_daemon):
     for thread in threads:
         thread.join()
     assert running.process.wait(40) == 0
-    assert time.monotonic() - started < 35
+    assert time.monotonic() - started < 25
     assert all(result in (200, 503) for result in results if isinstance(result, int)), results
     for connection in (*idle, half_sent, uploading):
         connection.close()

@@ -119,8 +119,10 @@ def test_random_tables_agree_with_pyarrow(client, seed):
     for part, (begin, end) in zip(parts, itertools.pairwise([0, *splits, rows])):
         unpacked = client.post(f"/v1/packed/{part['id']}/unpack")
         for values, array, entry in zip(to_arrow(client, unpacked["id"]), arrays, part["columns"]):
+            single = array.type == pyarrow.float32()
+            narrow = lambda value: numpy.float32(value) if single and value is not None else value  # noqa: E731
             expected = array.slice(begin, end - begin)
-            assert values == expected.to_pylist()
+            assert [narrow(value) for value in values] == [narrow(value) for value in expected.to_pylist()]
             assert entry["null_count"] == expected.null_count
 
 
@@ -447,7 +449,7 @@ def test_metadata_texts_and_data_that_do_not_fit(client, control):
     text = packed["metadata"]
     buffer = client.upload(bytes(300))
     strided = client.post("/v1/views", {"cuda_array_interface": cai(buffer["ptr"], [128], "|u1", strides=[2])})
-    short = client.post(f"/v1/views/{packed['gpu_data']}/byte_slice", {"stop": 100})
+    short = client.post(f"/v1/views/{packed['gpu_data']}/byte_slice", {"stop": 70})
     off = client.post(f"/v1/buffers/{buffer['id']}/views", {"typestr": "|u1", "shape": [128], "offset": 1})
     with client.unchanged():
         for metadata in (text[:-1], text[:20] + " " + text[20:], text[:20] + "\n" + text[20:], text.replace("A", "-", 1), text + "=", "===="):

@@ -8,8 +8,8 @@ import pytest
 
 from conftest import cai, load_vectors
 
-BAD_TYPESTRS = ["|i", "<f", "f8", "", "<f8x", "<i99", "<i-4", "<i0", "<é8", "=f8", "<f08", " <f8", "<f8 ", "<M8", "<m8[]", "<M8[s"]
-UNSUPPORTED_TYPESTRS = [">f8", ">u1", "<V2", "|V1", "|O", "|S4", "<U4", "|t1", "<M8[D]", "<M8[25s]", "<f16", "<c32", "<M8[as]"]
+BAD_TYPESTRS = ["|i", "<f", "f8", "", "<f8x", "<i-4", "<i0", "<é8", "=f8", "<f08", " <f8", "<f8 ", "<m8[]", "<M8[s"]
+UNSUPPORTED_TYPESTRS = ["<i99", "<M8", ">f8", ">u1", "<V2", "|V1", "|O", "|S4", "<U4", "|t1", "<M8[D]", "<M8[25s]", "<f16", "<c32", "<M8[as]"]
 
 
 def test_payloads_of_the_vector_file(client):
@@ -24,10 +24,11 @@ def test_payloads_of_the_vector_file(client):
         for vector in load_vectors("cai.json"):
             place = vector.get("buffer") or {"ptr": 139888158572544, "nbytes": 4096}
             key = place["ptr"], place["nbytes"]
-            if key not in buffers and place["nbytes"]:
+            if key not in buffers:
                 client.delete_all()
                 buffers.clear()
-                memory = shared_memory.SharedMemory(create=True, size=place["nbytes"])
+            if key not in buffers:
+                memory = shared_memory.SharedMemory(create=True, size=max(place["nbytes"], 1))
                 segments[memory.name] = memory
                 buffers[key] = client.post("/v1/buffers/import", {"posix_shm": {
                     "name": "/" + memory.name, "base": place["ptr"], "nbytes": place["nbytes"]}})
@@ -278,7 +279,7 @@ def test_streams(client):
             client.refused("POST", "/v1/views", 422, code, "/cuda_array_interface/stream",
                            json={"cuda_array_interface": cai(buffer["ptr"], [4], "<f4", stream=stream)})
         client.refused("POST", "/v1/views", 422, "backend_unsupported", "/event",
-                       json={"cuda_array_interface": cai(buffer["ptr"], [4], "<f4", stream=94201234), "event": "A" * 85 + "="})
+                       json={"cuda_array_interface": cai(buffer["ptr"], [4], "<f4", stream=94201234), "event": "A" * 86 + "=="})
 
 
 def test_unknown_members_of_a_payload_are_kept(client):
