@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the host passes to the kernels: each takes one of these structs by value as its only
+ * parameter. Plain C and C++, included by both sides; no CUDA type in it.
+ *
+ * Every kernel is launched with GMV_CUDA_THREADS threads in a block and a one-dimensional grid of
+ * as many blocks as its "tile" says. Outputs are whole: padding is written as zero.
+ */
+#ifndef GMV_DEVICE_CUDA_KERNELS_ARGUMENTS_H
+#define GMV_DEVICE_CUDA_KERNELS_ARGUMENTS_H
+
+#include <stdint.h>
+
+#define GMV_CUDA_THREADS 256
+#define GMV_CUDA_PIECES  4 /* independent pieces of 16 bytes for each thread */
+
+/* Bytes of bits that a block works on (16 KiB), and a warp's share of them (2 KiB). */
+#define GMV_CUDA_TILE      (GMV_CUDA_THREADS * GMV_CUDA_PIECES * 16)
+#define GMV_CUDA_WARP_TILE (GMV_CUDA_TILE / (GMV_CUDA_THREADS / 32))
+
+#define GMV_CUDA_INPUTS_MAX 16
+#define GMV_CUDA_NDIM_MAX   65 /* a model layout's, and one for the parts of an element */
+
+/*
+ * Where a number for the host comes together. Zero before and after every launch: blocks add to
+ * `value`, the last one to finish writes the outcome to mapped host memory and clears both.
+ */
+typedef struct cuda_sum {
+    uint64_t value;
+    uint64_t tickets;
+} cuda_sum;
+
+/* Device addresses; sum 0: nobody wants the number. */
+typedef struct cuda_result {
+    uint64_t sum;    /* a cuda_sum */
+    uint64_t output; /* an int64_t of mapped host memory */
+} cuda_result;
+
+/* n bits from bit `offset` of `address` on (n is told elsewhere); address 0: all ones. */
+typedef struct cuda_bits {
+    uint64_t address;
+    uint64_t offset;
+} cuda_bits;
+
+/*
+ * gmv_valid_bytes: 16 elements a piece; gmv_valid_f4 and gmv_valid_f8: one element a thread, 8
+ * times. The result is the number of zeros among the n bits. Tiles: GMV_CUDA_TILE elements for
+ * bytes, 8 * GMV_CUDA_THREADS elements for floats, over all 8 * output_nbytes of them.
+ */
+typedef struct cuda_valid_args {
+    uint64_t input;
+    cuda_bits validity;
+    uint64_t n;
+    uint64_t output;
+    uint64_t output_nbytes;
+    cuda_result null_count;
+} cuda_valid_args;
+
+/* gmv_bits_to_bools. Tiles of GMV_CUDA_TILE bytes over [output rounded down to 16, output + n). */
+typedef struct cuda_bools_args {
+    cuda_bits bits;
+    uint64_t n;
+    uint64_t output;
+} cuda_bools_args;
+
+/*
+ * gmv_combine_bits; one input: a copy. Tiles of GMV_CUDA_TILE bytes over output_nbytes. The output
+ * may itself be an input with offset 0. The result is the number of ones.
+ */
+typedef struct cuda_combine_args {
+    cuda_bits inputs[GMV_CUDA_INPUTS_MAX];
+    uint32_t n_inputs;
+    uint32_t is_or;
+    uint64_t n;
+    uint64_t output;
+    uint64_t output_nbytes;
+    cuda_result set_count;
+} cuda_combine_args;
+
+/* gmv_set_edges: one block. Sets or clears the bits of each mask in its byte; address 0: none. */
+typedef struct cuda_edges_args {
+    uint64_t addresses[2];
+    uint8_t masks[2];
+    uint8_t valid;
+} cuda_edges_args;
+
+/*
+ * gmv_count_bits and gmv_find_bit: tiles of GMV_CUDA_TILE bytes over ceil(n / 8). The result is the
+ * number of ones; for find the index of the first one, n if there is none.
+ */
+typedef struct cuda_scan_args {
+    cuda_bits bits;
+    uint64_t n;
+    cuda_result result;
+} cuda_scan_args;
+
+/*
+ * A run of bits, in a table sorted by first_tile. Each has at least one warp tile, of
+ * GMV_CUDA_WARP_TILE bytes of its output (pieces) or of its bits (ranges).
+ */
+typedef struct cuda_piece {
+    cuda_bits bits;
+    uint64_t n;
+    uint64_t destination; /* pieces only */
+    uint64_t capacity;    /* pieces only: bytes to write */
+    uint64_t first_tile;
+    uint64_t counter; /* address of a uint64_t, zero before, to which the ones are added; 0: none */
+} cuda_piece;
+
+/* gmv_copy_pieces and gmv_count_ranges: a warp to each of n_tiles warp tiles. */
+typedef struct cuda_pieces_args {
+    uint64_t pieces; /* cuda_piece[n_pieces] */
+    uint64_t n_pieces;
+    uint64_t n_tiles;
+} cuda_pieces_args;
+
+/*
+ * gmv_gather_1, _2, _4, _8, _16: elements of that many bytes, everything aligned to them. Tiles of
+ * GMV_CUDA_THREADS * GMV_CUDA_PIECES elements over `count`.
+ */
+typedef struct cuda_gather_args {
+    uint64_t address;
+    uint64_t output;
+    uint64_t first;
+    uint64_t count;
+    uint32_t ndim;   /* at least 1 */
+    uint32_t narrow; /* first + count, and so every index, fits 32 bits */
+    uint64_t shape[GMV_CUDA_NDIM_MAX];
+    int64_t strides[GMV_CUDA_NDIM_MAX];
+} cuda_gather_args;
+
+#define GMV_CUDA_KERNEL_MAP(X)         \
+    X(valid_bytes, cuda_valid_args)    \
+    X(valid_f4, cuda_valid_args)       \
+    X(valid_f8, cuda_valid_args)       \
+    X(bits_to_bools, cuda_bools_args)  \
+    X(combine_bits, cuda_combine_args) \
+    X(set_edges, cuda_edges_args)      \
+    X(count_bits, cuda_scan_args)      \
+    X(find_bit, cuda_scan_args)        \
+    X(copy_pieces, cuda_pieces_args)   \
+    X(count_ranges, cuda_pieces_args)  \
+    X(gather_1, cuda_gather_args)      \
+    X(gather_2, cuda_gather_args)      \
+    X(gather_4, cuda_gather_args)      \
+    X(gather_8, cuda_gather_args)      \
+    X(gather_16, cuda_gather_args)
+
+#endif
