@@ -14,7 +14,6 @@
 
 #include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/ioctl.h>
@@ -289,14 +288,9 @@ static bool exchange_run_handle(gmv_exchange *exchange, gmv_lane lane, gmv_strea
 
 static gmv_status exchange_begin_stream(gmv_exchange *exchange, gmv_error *err)
 {
-    size_t capacity = GMV_STAGING_NBYTES;
-    if (exchange->request.content_length >= 0 &&
-        (uint64_t)exchange->request.content_length < capacity)
-        capacity = GMV_MAX((size_t)exchange->request.content_length, (size_t)1);
-    exchange->staging = gmv_malloc(capacity);
-    if (!exchange->staging)
-        return gmv_fail_no_memory(err);
-    exchange->staging_capacity = capacity;
+    if (exchange->has_begun)
+        return GMV_OK;
+    exchange->has_begun = true;
     return exchange->request.route->stream->begin(&exchange->request, err);
 }
 
@@ -312,10 +306,9 @@ static gmv_status exchange_append_stream(gmv_exchange *exchange, gmv_error *err)
 
 static gmv_status exchange_step_stream(gmv_exchange *exchange, gmv_error *err)
 {
-    if (exchange->task == GMV_TASK_BEGIN)
-        return exchange_begin_stream(exchange, err);
+    GMV_TRY(exchange_begin_stream(exchange, err));
     GMV_TRY(exchange_append_stream(exchange, err));
-    if (exchange->task == GMV_TASK_APPEND)
+    if (exchange->task != GMV_TASK_FINISH)
         return GMV_OK;
     GMV_TRY(
         exchange->request.route->stream->finish(&exchange->request, &exchange->reply.reply, err));
@@ -424,10 +417,7 @@ static void exchange_read_head(gmv_exchange *exchange, const char *version)
     if (id->count == 1 && gmv_request_id_is_plain(id->text, id->length))
         memcpy(exchange->request_id, id->text, id->length);
     else
-        snprintf(
-            exchange->request_id, sizeof exchange->request_id, "%s-%" PRIx64,
-            server->request_id_prefix,
-            (uint64_t)atomic_fetch_add_explicit(&server->request_id_next, 1, memory_order_relaxed));
+        gmv__server_name_request(server, exchange->request_id);
 }
 
 static gmv_method exchange_read_method(gmv_exchange *exchange, const char *name)
@@ -572,24 +562,27 @@ static gmv_status exchange_examine(gmv_exchange *exchange, const char *method_na
     return GMV_OK;
 }
 
-/* Takes what a stream needs, then lets a worker begin it. */
+/*
+ * Takes what a stream needs. A worker begins it now if the client waits for that or has much to
+ * send. A short body is collected first, and all is done in one go: that saves a suspension, and
+ * beneath a suspension the library takes a client that has closed its side for one that is gone,
+ * although all it sent lies in the buffer.
+ */
 static void exchange_open_stream(gmv_exchange *exchange)
 {
     gmv_server *server = exchange->server;
-    if (atomic_fetch_add(&server->n_uploads, 1) >= server->service->max_uploads) {
+    bool has_room = atomic_fetch_add(&server->n_uploads, 1) < server->service->max_uploads;
+    if (!has_room || !gmv_workers_reserve(server->workers, GMV_LANE_BULK)) {
         atomic_fetch_sub(&server->n_uploads, 1);
         exchange_refuse_with(exchange, GMV_ERR_OVERLOADED,
-                             "too many uploads are under way; try again later");
-        return;
-    }
-    if (!gmv_workers_reserve(server->workers, GMV_LANE_BULK)) {
-        atomic_fetch_sub(&server->n_uploads, 1);
-        exchange_refuse_with(exchange, GMV_ERR_OVERLOADED,
-                             "too many requests wait; try again later");
+                             has_room ? "too many requests wait; try again later"
+                                      : "too many uploads are under way; try again later");
         return;
     }
     exchange->has_stream = true;
-    if (!exchange_start(exchange, GMV_TASK_BEGIN, GMV_LANE_BULK))
+    bool is_long = exchange->head.body_nbytes > (int64_t)GMV_STAGING_NBYTES;
+    if ((is_long || gmv_head_expects_continue(&exchange->head)) &&
+        !exchange_start(exchange, GMV_TASK_BEGIN, GMV_LANE_BULK))
         exchange_refuse_draining(exchange);
 }
 
@@ -680,17 +673,38 @@ static void exchange_take_json(gmv_exchange *exchange, const char *bytes, size_t
     exchange_start_dropping(exchange);
 }
 
-/* Fills the staging block; when it is full a worker takes it and the rest waits in the socket. */
+static bool exchange_open_staging(gmv_exchange *exchange)
+{
+    if (exchange->staging)
+        return true;
+    size_t capacity = GMV_STAGING_NBYTES + GMV_CONNECTION_NBYTES;
+    int64_t expected = exchange->head.body_nbytes;
+    if (expected > 0 && expected < (int64_t)capacity)
+        capacity = (size_t)expected;
+    exchange->staging = gmv_malloc(capacity);
+    exchange->staging_capacity = exchange->staging ? capacity : 0;
+    return exchange->staging != NULL;
+}
+
+/*
+ * Fills the staging block; when it is full a worker takes it. There is room behind "full" for all
+ * that the library can hold, so that nothing stays in its buffer while the connection is suspended.
+ */
 static enum MHD_Result exchange_take_octets(gmv_exchange *exchange, const char *bytes,
                                             size_t *nbytes)
 {
-    size_t room = exchange->staging_capacity - exchange->staging_nbytes;
-    size_t taken = GMV_MIN(room, *nbytes);
+    if (!exchange_open_staging(exchange)) {
+        exchange_refuse_with(exchange, GMV_ERR_OVERLOADED,
+                             "the daemon is out of memory; try again later");
+        exchange_start_dropping(exchange);
+        return exchange_drop(exchange, nbytes);
+    }
+    size_t taken = GMV_MIN(exchange->staging_capacity - exchange->staging_nbytes, *nbytes);
     memcpy(exchange->staging + exchange->staging_nbytes, bytes, taken);
     exchange->staging_nbytes += taken;
     exchange->body_seen += taken;
     *nbytes -= taken;
-    if (exchange->staging_nbytes < exchange->staging_capacity ||
+    if (exchange->staging_nbytes < GMV_STAGING_NBYTES ||
         (exchange->head.body_nbytes >= 0 &&
          exchange->body_seen == (uint64_t)exchange->head.body_nbytes))
         return MHD_YES;
@@ -753,6 +767,21 @@ static enum MHD_Result exchange_run_whole(gmv_exchange *exchange)
     return gmv__respond(exchange, &exchange->reply);
 }
 
+/*
+ * Whether a worker will be needed. Then the library is let go round once more before we suspend:
+ * its state is now "wait for the application", so that it will not read when the connection is
+ * resumed, and a client that has closed its side after the request still gets the answer.
+ */
+static bool exchange_goes_round(gmv_exchange *exchange)
+{
+    const gmv_request *request = &exchange->request;
+    bool is_inline =
+        request->route->lane == GMV_LANE_INLINE && request->body_nbytes <= GMV_INLINE_JSON_NBYTES;
+    bool goes_round = !is_inline && !exchange->has_gone_round;
+    exchange->has_gone_round = true;
+    return goes_round;
+}
+
 static enum MHD_Result exchange_on_end(gmv_exchange *exchange)
 {
     if (exchange->has_own_timeout)
@@ -761,6 +790,8 @@ static enum MHD_Result exchange_on_end(gmv_exchange *exchange)
         return exchange_answer_refusal(exchange);
     if (exchange->has_run)
         return gmv__respond(exchange, &exchange->reply);
+    if (exchange_goes_round(exchange))
+        return MHD_YES;
     if (exchange->request.route->body != GMV_BODY_OCTETS)
         return exchange_run_whole(exchange);
     if (exchange_start(exchange, GMV_TASK_FINISH, GMV_LANE_BULK))

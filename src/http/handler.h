@@ -72,7 +72,8 @@ typedef gmv_status (*gmv_handler)(gmv_request *request, gmv_reply *reply, gmv_er
 
 /*
  * An octet-stream body, in pieces. Each function runs on a bulk worker, one at a time for a
- * request; `begin` before the first byte is taken from the client. After any failure, or when the
+ * request; `begin` before the first byte is taken from a client that waits for 100 Continue or has
+ * more than a staging block to send, else with the body at hand. After any failure, or when the
  * client goes, `abort` frees request->stream_state.
  */
 typedef struct gmv_stream_handler {

@@ -141,6 +141,12 @@ static gmv_status server_listen(gmv_server *server, gmv_error *err)
 
 /* ---- connections ---- */
 
+void gmv__server_name_request(gmv_server *server, char out_id[GMV_REQUEST_ID_MAX])
+{
+    uint64_t number = atomic_fetch_add_explicit(&server->request_id_next, 1, memory_order_relaxed);
+    snprintf(out_id, GMV_REQUEST_ID_MAX, "%s-%" PRIx64, server->request_id_prefix, number);
+}
+
 static void server_on_connection(void *context, struct MHD_Connection *connection,
                                  void **socket_context, enum MHD_ConnectionNotificationCode code)
 {
@@ -154,14 +160,19 @@ static void server_on_connection(void *context, struct MHD_Connection *connectio
 }
 
 /* One connection too many even for a full answer. */
-static void server_turn_away(int fd)
+static void server_turn_away(gmv_server *server, int fd)
 {
-    static const char answer[] =
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\n"
-        "Content-Length: 141\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
+    static const char body[] =
         "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,"
         "\"code\":\"overloaded\",\"detail\":\"all connections are in use; try again later\"}";
-    (void)!send(fd, answer, sizeof answer - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    char answer[512], id[GMV_REQUEST_ID_MAX];
+    gmv__server_name_request(server, id);
+    int nbytes = snprintf(answer, sizeof answer,
+                          "HTTP/1.1 503 Service Unavailable\r\n"
+                          "Content-Type: application/problem+json\r\nContent-Length: %zu\r\n"
+                          "X-Request-Id: %s\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s",
+                          sizeof body - 1, id, body);
+    (void)!send(fd, answer, (size_t)nbytes, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)shutdown(fd, SHUT_WR);
     close(fd);
 }
@@ -171,7 +182,7 @@ static void server_take(gmv_server *server, int fd, const struct sockaddr_storag
 {
     if (atomic_load(&server->n_connections) >=
         server->service->connection_limit + GMV_SURPLUS_CONNECTIONS) {
-        server_turn_away(fd);
+        server_turn_away(server, fd);
         return;
     }
     int nbytes = GMV_SOCKET_SEND_NBYTES;

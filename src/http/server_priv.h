@@ -72,9 +72,9 @@ typedef struct gmv_answer {
 typedef enum gmv_task {
     GMV_TASK_NONE,
     GMV_TASK_HANDLE, /* the whole request */
-    GMV_TASK_BEGIN,  /* of a stream */
-    GMV_TASK_APPEND,
-    GMV_TASK_FINISH
+    GMV_TASK_BEGIN,  /* of a stream; the two below begin it first if it has not begun */
+    GMV_TASK_APPEND, /* what is staged */
+    GMV_TASK_FINISH  /* with the rest of it */
 } gmv_task;
 
 struct gmv_exchange {
@@ -90,7 +90,8 @@ struct gmv_exchange {
     bool is_surplus; /* beyond the limit of connections */
     bool is_refused; /* `refusal` is the answer */
     bool is_answered;
-    bool is_hurried;      /* the client has closed its side before its body was here */
+    bool is_hurried; /* the client has closed its side before its body was here */
+    bool has_gone_round;
     bool has_own_timeout; /* the connection has, for now */
     bool is_given_up;     /* seen is_abandoned: the worker's members are not ours any more */
     bool is_type_wrong;   /* refused with the first byte of the body */
@@ -114,12 +115,18 @@ struct gmv_exchange {
     gmv_answer reply;
     char *body; /* JSON, owned */
     size_t body_capacity;
+    bool has_begun;
     bool has_stream;        /* a place in the bulk lane, one of the uploads, and staging */
     unsigned char *staging; /* owned */
     size_t staging_capacity, staging_nbytes;
 
     char target[]; /* raw, as it came */
 };
+
+/* ---- server.c ---- */
+
+/* A fresh request id. */
+void gmv__server_name_request(gmv_server *server, char out_id[GMV_REQUEST_ID_MAX]);
 
 /* ---- exchange.c ---- */
 

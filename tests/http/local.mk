@@ -38,3 +38,11 @@ tests_http_test_options_SOURCES = tests/http/test_options.c src/gmvd/options.c s
 tests_http_test_options_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_http_test_options_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_http_test_options_LDADD = libgmv-base.la $(GMV_TEST_LIBS)
+
+# Runs the daemon itself.
+check_PROGRAMS += tests/http/test_daemon
+TESTS += tests/http/test_daemon
+tests_http_test_daemon_SOURCES = tests/http/test_daemon.c $(HTTP_SUPPORT)
+tests_http_test_daemon_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_http_test_daemon_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_http_test_daemon_LDADD = $(HTTP_TEST_LIBS)

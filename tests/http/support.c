@@ -97,7 +97,8 @@ static const char test_contents[] = "0123456789";
 static gmv_status handle_echo(gmv_request *request, gmv_reply *reply, gmv_error *err)
 {
     gmv_strbuf_printf(&reply->text, "%d %zu ", (int)request->operation->lane, request->body_nbytes);
-    gmv_strbuf_append(&reply->text, request->body, GMV_MIN(request->body_nbytes, (size_t)64));
+    if (request->body_nbytes)
+        gmv_strbuf_append(&reply->text, request->body, GMV_MIN(request->body_nbytes, (size_t)64));
     reply->content_type = "text/plain";
     return GMV_OK;
 }
