@@ -439,7 +439,8 @@ ParameterizedTestParameters(engine_chaos, a_failure_anywhere_leaves_nothing_behi
     return cr_make_param_array(size_t, indices, sizeof scenarios / sizeof scenarios[0]);
 }
 
-ParameterizedTest(size_t *index, engine_chaos, a_failure_anywhere_leaves_nothing_behind)
+ParameterizedTest(size_t *index, engine_chaos, a_failure_anywhere_leaves_nothing_behind,
+                  .fini = close_world)
 {
     size_t failures = 0;
     open_world();
@@ -450,5 +451,4 @@ ParameterizedTest(size_t *index, engine_chaos, a_failure_anywhere_leaves_nothing
         failures += run_until_it_succeeds(*index, fault, cursor);
     cr_assert_geq(failures, scenarios[*index].least, "%s: only %zu", scenarios[*index].name,
                   failures);
-    close_world();
 }
