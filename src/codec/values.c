@@ -62,6 +62,13 @@ static int64_t values_floor_divide(int64_t value, int64_t by)
     return value / by - (value % by < 0);
 }
 
+/* What the floor leaves: 0 to by - 1. Not by multiplying back, which may overflow. */
+static int64_t values_floor_rest(int64_t value, int64_t by)
+{
+    int64_t rest = value % by;
+    return rest < 0 ? rest + by : rest;
+}
+
 /*
  * Days since 1970-01-01 to a date of the proleptic Gregorian calendar, by eras of 400 years that
  * begin in March, so that the leap day is the last of its year.
@@ -110,9 +117,9 @@ static void values_put_instant(gmv_json_writer *writer, const unsigned char *ele
     int64_t value;
     memcpy(&value, element, sizeof value);
     int64_t seconds = values_floor_divide(value, per_second);
-    int64_t fraction = value - seconds * per_second;
+    int64_t fraction = values_floor_rest(value, per_second);
     int64_t days = values_floor_divide(seconds, 86400);
-    int64_t second = seconds - days * 86400;
+    int64_t second = values_floor_rest(seconds, 86400);
     size_t at = (size_t)values_format_date(days, text, sizeof text);
     at += (size_t)snprintf(text + at, sizeof text - at, "T%02d:%02d:%02d", (int)(second / 3600),
                            (int)(second / 60 % 60), (int)(second % 60));
