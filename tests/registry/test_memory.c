@@ -39,14 +39,14 @@ Test(tombstones, survive_ids_that_collide_in_the_index)
     cr_assert(gmv_tombstones_init(&tombstones));
     gmv_tombstone found;
     for (uint32_t i = 0; i < N; i++) {
-        /* Eight to a place: long runs, and holes filled from behind. */
-        gmv_id id = {.kind = GMV_KIND_VIEW, .high = i, .low = (uint64_t)(i / 8) << 32};
+        /* Eight to a place, eleven apart: full runs, and holes filled from behind. */
+        gmv_id id = {.kind = GMV_KIND_VIEW, .high = i, .low = (uint64_t)(i / 8 * 11) << 32};
         gmv_tombstones_add(&tombstones, &id, i % 5, GMV_REASON_CASCADE);
         cr_assert(gmv_tombstones_find(&tombstones, &id, &found));
         cr_assert_eq(found.principal, i % 5);
     }
     for (uint32_t i = 0; i < N; i++) {
-        gmv_id id = {.kind = GMV_KIND_VIEW, .high = i, .low = (uint64_t)(i / 8) << 32};
+        gmv_id id = {.kind = GMV_KIND_VIEW, .high = i, .low = (uint64_t)(i / 8 * 11) << 32};
         cr_assert_eq(gmv_tombstones_find(&tombstones, &id, &found), i >= N - GMV_TOMBSTONES_MAX);
         id.kind = GMV_KIND_TABLE;
         cr_assert_not(gmv_tombstones_find(&tombstones, &id, &found));
