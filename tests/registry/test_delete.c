@@ -702,3 +702,48 @@ Test(disown, with_a_thousand_owners_frees_all_but_the_named_one)
     expect_empty(registry);
     gmv_registry_destroy(registry);
 }
+
+/* ---- others meanwhile ------------------------------------------------------------------------ */
+
+typedef struct meddler {
+    gmv_registry *registry;
+    gmv_id victim;
+    bool done;
+} meddler;
+
+/* Called between two steps of a cascade: frees the dependent that the next step would begin with.
+ */
+static void meddle(void *context, gmv_event event, const gmv_node *node)
+{
+    meddler *me = context;
+    if (event != GMV_EVENT_DELETED || node->id.kind != GMV_KIND_VIEW || me->done ||
+        me->victim.kind == GMV_KIND_ANY)
+        return;
+    me->done = true;
+    cr_assert_eq(toy_delete(me->registry, &me->victim, GMV_IF_HELD_KEEP).freed_count, 1);
+}
+
+Test(cascade, goes_on_where_it_stood_when_that_dependent_is_gone)
+{
+    enum { N = 300 };
+    for (int gone = 255; gone <= 257; gone++) {
+        meddler me = {0};
+        const gmv_registry_options options = {.observe = meddle, .observe_context = &me};
+        cr_assert_eq(gmv_registry_create(&options, &me.registry, NULL), GMV_OK);
+        gmv_node *buffer = toy_hold(me.registry, GMV_KIND_BUFFER, false, 0);
+        gmv_id id = buffer->id, victim = id;
+        for (int i = 0; i < N; i++) {
+            gmv_node *view = toy_make(me.registry, GMV_KIND_VIEW, 1, buffer);
+            if (i == gone)
+                victim = view->id;
+        }
+        toy_settle(me.registry, buffer);
+        if (gone > 255) /* the first 256 have lost their names when the observer hears of one */
+            me.victim = victim;
+        gmv_deletion deletion = toy_delete(me.registry, &id, GMV_IF_HELD_CASCADE);
+        cr_assert_eq(deletion.deleted, gone > 255 ? N : N + 1);
+        cr_assert_eq(deletion.freed_count, gone > 255 ? N : N + 1);
+        expect_empty(me.registry);
+        gmv_registry_destroy(me.registry);
+    }
+}
