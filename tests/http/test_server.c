@@ -717,6 +717,7 @@ static const char *const half_close_requests[] = {
 static void test_half_close_is_answered(void)
 {
     support_server s = {0};
+    s.service.idle_timeout_seconds = 1; /* an end in one piece with the request may go unnoticed */
     support_start(&s, NULL);
     for (int pause_ms = 0; pause_ms <= 20; pause_ms += 20) {
         for (size_t i = 0; i < sizeof half_close_requests / sizeof half_close_requests[0]; i++) {
@@ -873,7 +874,8 @@ static void await_draining(support_server *s)
 static void test_drain_finishes_work(void)
 {
     support_server s = {0};
-    support_start(&s, NULL);
+    const gmv_server_options options = {.n_short_workers = 4, .n_bulk_workers = 4};
+    support_start(&s, &options);
     support_gate_close();
     int idle = support_connect(&s);
     (void)support_print(idle, "GET /livez HTTP/1.1\r\n" HOST "\r\n");
@@ -882,8 +884,7 @@ static void test_drain_finishes_work(void)
     int fds[4];
     for (int i = 0; i < 4; i++)
         fds[i] = send_gate(&s, i % 2 ? "/v1/gate" : "/v1/move");
-    support_gate_await(2);
-    support_sleep_ms(100); /* until the others are queued, too */
+    support_gate_await(4);
     drain_job job = {&s, 10000, 0};
     pthread_t thread;
     pthread_create(&thread, NULL, drain_main, &job);
