@@ -145,15 +145,16 @@ static inline AVX2 __m256i avx2_word4(const uint8_t *bits, unsigned shift)
                               uint8_t *output)                                            \
         {                                                                                 \
             size_t i = 0;                                                                 \
-            for (; i + 5 <= n_words; i += 4)                                              \
+            for (; i + 5 <= n_words; i += 4) {                                            \
+                avx2_prefetch(bits + 8 * i);                                              \
                 avx2_store(output + 8 * i,                                                \
                            combine4(avx2_word4(bits + 8 * i, shift), output + 8 * i));    \
+            }                                                                             \
             for (; i < n_words; i++)                                                      \
                 client_store64(output + 8 * i,                                            \
                                combine1(host_word(bits + 8 * i, shift), output + 8 * i)); \
         }
 
-#    define TAKE(value, output) (value)
 #    define AND4(value, output) _mm256_and_si256((value), avx2_load(output))
 #    define AND1(value, output) ((value)&client_load64(output))
 #    define OR4(value, output)  _mm256_or_si256((value), avx2_load(output))

@@ -150,7 +150,7 @@ gmv_status host_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args,
 
 /* ---- bits to bits ---------------------------------------------------------------------------- */
 
-#define BLOCK_WORDS       2048                /* 16 KiB: stays in the first cache */
+#define BLOCK_WORDS       1024                /* 8 KiB: stays in the first cache */
 #define PAST_CACHE_NBYTES ((uint64_t)1 << 20) /* outputs from here on leave the caches alone */
 
 typedef struct bit_block {
