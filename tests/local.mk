@@ -27,3 +27,10 @@ include tests/http/local.mk
 include tests/lint/local.mk
 include tests/fuzz/local.mk
 include tests/integration/local.mk
+
+# Plain programs whose threads race: what a build with ThreadSanitizer runs (Criterion does not start there).
+RACE_TESTS = tests/device/race_import tests/registry/race_registry tests/ops/test_engine_race tests/http/test_server
+
+.PHONY: check-races
+check-races: $(RACE_TESTS)
+	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(RACE_TESTS)'
