@@ -851,6 +851,65 @@ static void test_connection_limit(void)
     support_stop(&s, 1000);
 }
 
+/* A body that trickles is given up; the clock is turned on instead of waiting. */
+static void test_trickling_body(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    int json = support_connect(&s), octets = support_connect(&s);
+    (void)support_print(json, POST_ECHO "Content-Length: 1000\r\n\r\n{");
+    (void)support_print(octets, "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS CHUNKED "\r\n3e8\r\na");
+    support_sleep_ms(50);
+    gmv_clock_advance_ms(61000);
+    check(!support_is_closed(json, 50) && !support_is_closed(octets, 50));
+    (void)support_print(json, " ");
+    (void)support_print(octets, "a");
+    check(support_is_closed(json, 3000));
+    check(support_is_closed(octets, 3000));
+    close(json);
+    close(octets);
+    support_stop(&s, 1000);
+}
+
+static const char *const starved_requests[] = {
+    "GET /livez HTTP/1.1\r\n" HOST "\r\n",
+    "GET /v1/server?x=1 HTTP/1.1\r\n" HOST "\r\n",
+    "GET /v1/contents?sealed HTTP/1.1\r\n" HOST "Range: bytes=1-2\r\n\r\n",
+    "GET /v1/nothing HTTP/1.1\r\n" HOST "\r\n",
+    POST_ECHO "Content-Length: 2\r\n\r\n{}",
+    "POST /v1/short HTTP/1.1\r\n" HOST JSON_TYPE CHUNKED "\r\n2\r\n{}\r\n0\r\n\r\n",
+    "POST /v1/fail_short HTTP/1.1\r\n" HOST "\r\n",
+    "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS CHUNKED "\r\n2\r\nab\r\n0\r\n\r\n",
+    "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS
+    "Expect: 100-continue\r\nContent-Length: 2\r\n\r\nab",
+    "GET /metrics HTTP/1.1\r\n" HOST "\r\n",
+};
+
+/* Each allocation of a request fails in turn: it is answered (503 or as ever) or closed. */
+static void test_allocations_fail_in_turn(void)
+{
+    support_server s = {0};
+    support_start(&s, NULL);
+    int n_failed = 0;
+    for (size_t i = 0; i < sizeof starved_requests / sizeof starved_requests[0]; i++) {
+        bool has_failed = true;
+        for (uint64_t n = 1; has_failed && n < 200; n++) {
+            gmv_alloc_fail_once(n);
+            int status = support_ask(&s, starved_requests[i], NULL);
+            has_failed = gmv_alloc_has_failed();
+            gmv_alloc_fail_once(0);
+            n_failed += has_failed ? 1 : 0;
+            check(status == 0 || status == 503 || !has_failed ||
+                      status == support_ask(&s, starved_requests[i], NULL),
+                  "request %zu, allocation %d: %d", i, (int)n, status);
+        }
+        check(!has_failed, "request %zu", i);
+    }
+    check(n_failed > 30, "%d", n_failed);
+    check(support_ask(&s, starved_requests[0], NULL) == 200);
+    support_stop(&s, 1000);
+}
+
 /* ---- stopping ---- */
 
 typedef struct drain_job {
@@ -1064,6 +1123,8 @@ static const support_test tests[] = {
     {"clients_that_half_close_are_answered", test_half_close_is_answered},
     {"pipelined_requests_wait_for_the_suspended", test_pipelined_behind_suspended},
     {"silent_clients_time_out", test_silent_clients},
+    {"bodies_that_trickle_are_given_up", test_trickling_body},
+    {"allocations_may_fail_in_turn", test_allocations_fail_in_turn},
     {"downloads_may_be_reset", test_reset_downloads},
     {"a_thousand_connections_one_by_one", test_many_connections},
     {"connections_beyond_the_limit_hear_503", test_connection_limit},
