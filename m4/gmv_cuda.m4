@@ -24,6 +24,11 @@ AC_DEFUN([GMV_CUDA], [
   AS_IF([test "x$have_cuda" = xyes], [
     GMV_CUDA_TOOLKIT=$("$NVCC" --version | sed -n 's/.*release \([[0-9.]]*\),.*/\1/p')
   ])
+  # A system folder: the toolkit's headers are not held to this project's warnings.
+  CUDA_CPPFLAGS=
+  AS_IF([test "x$have_cuda" = xyes], [CUDA_CPPFLAGS="-isystem $CUDA_DIR/include"])
   AC_SUBST([NVCC])
   AC_SUBST([CUDA_DIR])
+  AC_SUBST([CUDA_CPPFLAGS])
+  AM_CONDITIONAL([GMV_HAVE_CUDA], [test "x$have_cuda" = xyes])
 ])
