@@ -6,6 +6,7 @@
 #include "codec/json.h"
 
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,21 +23,74 @@
 static char reader_mark[MARK_LENGTH];
 static bool reader_ready;
 static pthread_once_t reader_once = PTHREAD_ONCE_INIT;
-static _Thread_local bool reader_ran_out; /* an allocation of jansson failed on this thread */
+
+/* ---- memory
+ * -------------------------------------------------------------------------------------- */
+
+/*
+ * jansson goes on after a failed allocation in places (growing the text of a token drops bytes, and
+ * the string is then searched for a quote that may be gone), so none may fail under it: a parse
+ * that runs out is left by longjmp, and all that it had allocated is freed. jansson holds no lock
+ * and nothing but memory there. For that each block knows its neighbours of the same parse.
+ */
+typedef struct reader_block {
+    struct reader_block *previous, *next;
+} reader_block;
+
+typedef struct reader_parse {
+    reader_block ring; /* of the blocks that are allocated, this one not being one */
+    jmp_buf out_of_memory;
+} reader_parse;
+
+static _Thread_local reader_parse *reader_current;
+
+static void reader_link(reader_block *block, reader_block *before)
+{
+    block->previous = before != NULL ? before->previous : block;
+    block->next = before != NULL ? before : block;
+    block->previous->next = block;
+    block->next->previous = block;
+}
+
+static void reader_unlink(reader_block *block)
+{
+    block->previous->next = block->next;
+    block->next->previous = block->previous;
+}
 
 static void *reader_allocate(size_t nbytes)
 {
-    void *block = gmv_malloc(nbytes);
+    size_t total;
+    reader_block *block = NULL;
+    if (gmv_add_checked(nbytes, sizeof *block, &total))
+        block = gmv_malloc(total);
+    if (block == NULL && reader_current != NULL)
+        longjmp(reader_current->out_of_memory, 1);
     if (block == NULL)
-        reader_ran_out = true;
-    return block;
+        return NULL;
+    reader_link(block, reader_current != NULL ? &reader_current->ring : NULL);
+    return block + 1;
+}
+
+static void reader_release(void *memory)
+{
+    if (memory == NULL)
+        return;
+    reader_block *block = (reader_block *)memory - 1;
+    reader_unlink(block);
+    gmv_free(block);
+}
+
+/* Before anything else uses jansson, whose blocks must all come from here. */
+static void __attribute__((constructor)) reader_take_over_memory(void)
+{
+    json_set_alloc_funcs(reader_allocate, reader_release);
 }
 
 static void reader_set_up(void)
 {
     static const char alphabet[] = "0123456789abcdefghijklmnopqrstuv";
     unsigned char bytes[MARK_LENGTH];
-    json_set_alloc_funcs(reader_allocate, gmv_free);
     json_object_seed(0);
     if (!gmv_random_bytes(bytes, sizeof bytes))
         return;
@@ -250,17 +304,32 @@ static const char *reader_fault(enum json_error_code code)
     }
 }
 
+/* False when memory ran out: all of the parse is then freed. */
+static bool reader_load_guarded(reader_parse *parse, const char *text, size_t length,
+                                json_t **out_root, json_error_t *out_fault)
+{
+    reader_link(&parse->ring, NULL);
+    reader_current = parse;
+    if (setjmp(parse->out_of_memory) != 0) {
+        reader_current = NULL;
+        while (parse->ring.next != &parse->ring)
+            reader_release(parse->ring.next + 1);
+        *out_root = NULL;
+        return false;
+    }
+    *out_root = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, out_fault);
+    reader_current = NULL;
+    reader_unlink(&parse->ring);
+    return true;
+}
+
 static gmv_status reader_load(const char *text, size_t length, bool rewritten, json_t **out_root,
                               gmv_error *err)
 {
     json_error_t fault;
-    reader_ran_out = false;
-    *out_root = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &fault);
-    if (reader_ran_out) {
-        json_decref(*out_root);
-        *out_root = NULL;
+    reader_parse parse;
+    if (!reader_load_guarded(&parse, text, length, out_root, &fault))
         return gmv_fail_no_memory(err);
-    }
     if (*out_root != NULL)
         return GMV_OK;
     /* Marking moves columns but never lines. */

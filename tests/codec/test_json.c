@@ -367,3 +367,33 @@ Test(reader, every_failing_allocation_is_overloaded_and_leaks_nothing)
     cr_assert_gt(n, 30);
     cr_assert_eq(gmv_alloc_live(), 0);
 }
+
+/* A token's text grows while it is read; the byte that finds no room may be the closing quote. */
+Test(reader, memory_that_ends_within_a_string_of_any_length_is_overloaded)
+{
+    char text[300];
+    json_decref(reader_good("1"));
+    gmv_alloc_watch(1);
+    for (size_t length = 1; length + 2 < sizeof text; length++) {
+        memset(text, 'a', length + 2);
+        text[0] = text[length + 1] = '"';
+        for (uint64_t n = 1; n < 12; n++) {
+            for (int once = 0; once < 2; once++) {
+                json_t *root;
+                gmv_error err;
+                if (once)
+                    gmv_alloc_fail_once(n);
+                else
+                    gmv_alloc_fail_from(n);
+                gmv_status status = reader_parse(text, length + 2, &root, &err);
+                bool failed = gmv_alloc_has_failed();
+                gmv_alloc_fail_from(0);
+                cr_assert_eq(status, failed ? GMV_ERR_OVERLOADED : GMV_OK, "%zu bytes", length);
+                if (status == GMV_OK)
+                    cr_assert_eq(json_string_length(root), length);
+                json_decref(root);
+                cr_assert_eq(gmv_alloc_live(), 0);
+            }
+        }
+    }
+}

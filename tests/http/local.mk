@@ -46,3 +46,10 @@ tests_http_test_daemon_SOURCES = tests/http/test_daemon.c $(HTTP_SUPPORT)
 tests_http_test_daemon_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_http_test_daemon_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_http_test_daemon_LDADD = $(HTTP_TEST_LIBS)
+
+check_PROGRAMS += tests/http/test_handlers
+TESTS += tests/http/test_handlers
+tests_http_test_handlers_SOURCES = tests/http/test_handlers.c $(OPS_FIXTURE)
+tests_http_test_handlers_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_http_test_handlers_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_http_test_handlers_LDADD = $(HTTP_TEST_LIBS) $(GMV_TEST_LIBS)
