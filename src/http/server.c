@@ -370,6 +370,7 @@ gmv_status gmv_server_start(gmv_service *service, const gmv_server_options *opti
     server->stop_fd = -1;
     pthread_mutex_init(&server->jobs_lock, NULL);
     server_set_defaults(server);
+    atomic_store(&service->draining, false);
     gmv_status status = server_open(server, err);
     if (status != GMV_OK) {
         if (gmv_server_drain(server, SERVER_SETTLE_MS))

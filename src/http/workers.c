@@ -272,13 +272,15 @@ bool gmv_workers_stop(gmv_workers *workers, int64_t timeout_ms)
 {
     struct timespec until;
     deadline_after(CLOCK_REALTIME, timeout_ms, &until);
-    queue_stop(&workers->short_lane);
-    queue_stop(&workers->bulk_lane);
-    bool all = true;
-    for (size_t i = 0; i < workers->n_threads; i++)
-        all = worker_join(&workers->threads[i], &until) && all;
-    if (!all)
-        return false;
+    /* In the order in which work is handed on: short workers to bulk ones, these to maintenance. */
+    lane_queue *const queues[] = {&workers->short_lane, &workers->bulk_lane};
+    for (size_t lane = 0; lane < 2; lane++) {
+        queue_stop(queues[lane]);
+        for (size_t i = 0; i < workers->n_threads; i++)
+            if (workers->threads[i].queue == queues[lane] &&
+                !worker_join(&workers->threads[i], &until))
+                return false;
+    }
     queue_stop(&workers->maintenance);
     if (!worker_join(&workers->keeper, &until))
         return false;
