@@ -246,7 +246,7 @@ Test(json_float, powers_of_two_and_their_neighbours_are_shortest)
     for (int exponent = -1074; exponent <= 1023; exponent++) {
         double value = ldexp(1.0, exponent);
         float_check(float_text64(&out, value), value, float_same64);
-        value = nextafter(value, INFINITY);
+        value = nextafter(value, (double)INFINITY);
         float_check(float_text64(&out, value), value, float_same64);
         value = -nextafter(nextafter(value, 0), 0);
         if (value != 0)
