@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP figures as ratios within one run: build folder given, wrk and (for one row) nginx on the path.
 
-    make -C build gmvd bench/bare_mhd bench/paced && python3 bench/http.py build [--rounds 9] [--seconds 2]
+    make -C build gmvd bench/bare_mhd bench/paced && python3 bench/bench_http.py build [--rounds 9] [--seconds 2]
 
 The server has one thread pinned to core 0, the client core 1. Rounds alternate between the programs that
 are compared; medians are printed.
