@@ -33,37 +33,33 @@ void gmv_clock_advance_ms(int64_t milliseconds)
     atomic_fetch_add(&clock_advanced_ms, milliseconds);
 }
 
-static bool clock_is_leap_year(int year)
-{
-    return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-}
-
-/* Splits days since 1970-01-01 by walking years and months: gmtime_r would take a lock. */
+/*
+ * Splits days since 1970-01-01 into a date of the Gregorian calendar: gmtime_r would take a lock.
+ * Counts from 0000-03-01, so that leap days end a year, in eras of 400 years.
+ */
 static void clock_split_days(int days, int *out_year, int *out_month, int *out_day)
 {
-    static const int month_days[12] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    const int days_in_400_years = 146097;
-    int year = 1970 + days / days_in_400_years * 400;
-    days %= days_in_400_years;
-    while (days >= 365 + clock_is_leap_year(year))
-        days -= 365 + clock_is_leap_year(year++);
-    int month = 0;
-    for (;; month++) {
-        int length = month_days[month] + (month == 1 && clock_is_leap_year(year));
-        if (days < length)
-            break;
-        days -= length;
-    }
-    *out_year = year;
-    *out_month = month + 1;
-    *out_day = days + 1;
+    const int days_in_era = 146097;
+    const int from_march_0000_to_1970 = 719468;
+    int shifted = days + from_march_0000_to_1970;
+    int era = shifted / days_in_era;
+    int day_of_era = shifted % days_in_era;
+    int year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    int day_of_year =
+        day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100); /* from March 1 */
+    int month_from_march = (5 * day_of_year + 2) / 153;
+    *out_day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    *out_month = month_from_march < 10 ? month_from_march + 3 : month_from_march - 9;
+    *out_year = era * 400 + year_of_era + (*out_month <= 2);
 }
 
-static char *clock_put_digits(char *out, int value, int width)
+static char *clock_put_two(char *out, int value, char after)
 {
-    for (int i = width; i-- > 0; value /= 10)
-        out[i] = (char)('0' + value % 10);
-    return out + width;
+    out[0] = (char)('0' + value / 10);
+    out[1] = (char)('0' + value % 10);
+    out[2] = after;
+    return out + 3;
 }
 
 size_t gmv_clock_format_rfc3339(int64_t wall_ms, char out_text[GMV_RFC3339_MAX])
@@ -73,24 +69,17 @@ size_t gmv_clock_format_rfc3339(int64_t wall_ms, char out_text[GMV_RFC3339_MAX])
     int year, month, day;
     clock_split_days((int)(wall_ms / CLOCK_DAY_MS), &year, &month, &day);
 
-    const struct {
-        int value;
-        int width;
-        char after;
-    } parts[] = {
-        {year, 4, '-'},
-        {month, 2, '-'},
-        {day, 2, 'T'},
-        {in_day / 3600000, 2, ':'},
-        {in_day / 60000 % 60, 2, ':'},
-        {in_day / 1000 % 60, 2, '.'},
-        {in_day % 1000, 3, 'Z'},
-    };
     char *out = out_text;
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        out = clock_put_digits(out, parts[i].value, parts[i].width);
-        *out++ = parts[i].after;
-    }
+    *out++ = (char)('0' + year / 1000);
+    *out++ = (char)('0' + year / 100 % 10);
+    out = clock_put_two(out, year % 100, '-');
+    out = clock_put_two(out, month, '-');
+    out = clock_put_two(out, day, 'T');
+    out = clock_put_two(out, in_day / 3600000, ':');
+    out = clock_put_two(out, in_day / 60000 % 60, ':');
+    out = clock_put_two(out, in_day / 1000 % 60, '.');
+    *out++ = (char)('0' + in_day % 1000 / 100);
+    out = clock_put_two(out, in_day % 100, 'Z');
     *out = '\0';
     return (size_t)(out - out_text);
 }

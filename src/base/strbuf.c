@@ -56,26 +56,13 @@ bool gmv_strbuf_reserve(gmv_strbuf *buf, size_t more)
     return strbuf_grow(buf, more);
 }
 
-void gmv_strbuf_append(gmv_strbuf *buf, const void *bytes, size_t nbytes)
+void gmv_strbuf_append_slowly(gmv_strbuf *buf, const void *bytes, size_t nbytes)
 {
     if (!gmv_strbuf_reserve(buf, nbytes))
         return;
     if (nbytes != 0)
         memcpy(buf->data + buf->length, bytes, nbytes);
     buf->length += nbytes;
-    buf->data[buf->length] = '\0';
-}
-
-void gmv_strbuf_puts(gmv_strbuf *buf, const char *text)
-{
-    gmv_strbuf_append(buf, text, strlen(text));
-}
-
-void gmv_strbuf_putc(gmv_strbuf *buf, char c)
-{
-    if (!gmv_strbuf_reserve(buf, 1))
-        return;
-    buf->data[buf->length++] = c;
     buf->data[buf->length] = '\0';
 }
 

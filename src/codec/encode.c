@@ -11,6 +11,7 @@
 
 #define ENCODE_OWNERS_INLINE 64
 #define ENCODE_CAI_VERSION   3
+#define ENCODE_VIEW_NBYTES   1000 /* most views without a long payload or label take less */
 
 /* Most bytes of one column in the decoded tree, brackets and commas included. */
 #define ENCODE_ENTRY_NBYTES_MAX 256
@@ -230,6 +231,8 @@ static void encode_view_sizes(gmv_json_writer *writer, const gmv_view *view, int
 void gmv_encode_view(gmv_json_writer *writer, gmv_registry *registry, gmv_view *view)
 {
     const gmv_dtype_info *info = gmv_dtype_describe(view->dtype);
+    /* Room for the common case at once; a failure shows again at the first append. */
+    (void)gmv_strbuf_reserve(writer->out, ENCODE_VIEW_NBYTES);
     encode_head(writer, &view->node);
     encode_view_sizes(writer, view, info->itemsize);
     encode_dtype(writer, info);

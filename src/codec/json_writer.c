@@ -8,46 +8,6 @@
 
 #include "codec/utf8.h"
 
-static void writer_before_value(gmv_json_writer *writer)
-{
-    if (writer->needs_comma)
-        gmv_strbuf_putc(writer->out, ',');
-    writer->needs_comma = true;
-}
-
-static void writer_open(gmv_json_writer *writer, char bracket)
-{
-    writer_before_value(writer);
-    gmv_strbuf_putc(writer->out, bracket);
-    writer->needs_comma = false;
-}
-
-static void writer_close(gmv_json_writer *writer, char bracket)
-{
-    gmv_strbuf_putc(writer->out, bracket);
-    writer->needs_comma = true;
-}
-
-void gmv_json_open_object(gmv_json_writer *writer)
-{
-    writer_open(writer, '{');
-}
-
-void gmv_json_close_object(gmv_json_writer *writer)
-{
-    writer_close(writer, '}');
-}
-
-void gmv_json_open_array(gmv_json_writer *writer)
-{
-    writer_open(writer, '[');
-}
-
-void gmv_json_close_array(gmv_json_writer *writer)
-{
-    writer_close(writer, ']');
-}
-
 static void writer_escape(gmv_strbuf *out, unsigned char byte)
 {
     static const char digits[] = "0123456789abcdef";
@@ -93,15 +53,6 @@ static void writer_quoted(gmv_strbuf *out, const char *text, size_t length)
     gmv_strbuf_putc(out, '"');
 }
 
-void gmv_json_put_key(gmv_json_writer *writer, const char *name)
-{
-    const char *before = ",\"";
-    gmv_strbuf_puts(writer->out, writer->needs_comma ? before : before + 1);
-    gmv_strbuf_puts(writer->out, name);
-    gmv_strbuf_append(writer->out, "\":", 2);
-    writer->needs_comma = false;
-}
-
 void gmv_json_put_foreign_key(gmv_json_writer *writer, const char *name, size_t length)
 {
     if (writer->needs_comma)
@@ -111,34 +62,21 @@ void gmv_json_put_foreign_key(gmv_json_writer *writer, const char *name, size_t 
     writer->needs_comma = false;
 }
 
-void gmv_json_put_null(gmv_json_writer *writer)
-{
-    gmv_json_put_raw(writer, "null", 4);
-}
-
-void gmv_json_put_bool(gmv_json_writer *writer, bool value)
-{
-    if (value)
-        gmv_json_put_raw(writer, "true", 4);
-    else
-        gmv_json_put_raw(writer, "false", 5);
-}
-
 void gmv_json_put_int64(gmv_json_writer *writer, int64_t value)
 {
-    writer_before_value(writer);
+    gmv_json_separate(writer);
     gmv_strbuf_int64(writer->out, value);
 }
 
 void gmv_json_put_uint64(gmv_json_writer *writer, uint64_t value)
 {
-    writer_before_value(writer);
+    gmv_json_separate(writer);
     gmv_strbuf_uint64(writer->out, value);
 }
 
 void gmv_json_put_text(gmv_json_writer *writer, const char *text, size_t length)
 {
-    writer_before_value(writer);
+    gmv_json_separate(writer);
     writer_quoted(writer->out, text, length);
 }
 
@@ -161,48 +99,6 @@ void gmv_json_put_id(gmv_json_writer *writer, const gmv_id *id)
     size_t length = gmv_id_format(id, text + 1);
     text[length + 1] = '"';
     gmv_json_put_raw(writer, text, length + 2);
-}
-
-void gmv_json_put_raw(gmv_json_writer *writer, const char *text, size_t length)
-{
-    writer_before_value(writer);
-    gmv_strbuf_append(writer->out, text, length);
-}
-
-void gmv_json_member_null(gmv_json_writer *writer, const char *name)
-{
-    gmv_json_put_key(writer, name);
-    gmv_json_put_null(writer);
-}
-
-void gmv_json_member_bool(gmv_json_writer *writer, const char *name, bool value)
-{
-    gmv_json_put_key(writer, name);
-    gmv_json_put_bool(writer, value);
-}
-
-void gmv_json_member_int64(gmv_json_writer *writer, const char *name, int64_t value)
-{
-    gmv_json_put_key(writer, name);
-    gmv_json_put_int64(writer, value);
-}
-
-void gmv_json_member_uint64(gmv_json_writer *writer, const char *name, uint64_t value)
-{
-    gmv_json_put_key(writer, name);
-    gmv_json_put_uint64(writer, value);
-}
-
-void gmv_json_member_string(gmv_json_writer *writer, const char *name, const char *text)
-{
-    gmv_json_put_key(writer, name);
-    gmv_json_put_string(writer, text);
-}
-
-void gmv_json_member_id(gmv_json_writer *writer, const char *name, const gmv_id *id)
-{
-    gmv_json_put_key(writer, name);
-    gmv_json_put_id(writer, id);
 }
 
 void gmv_json_member_time(gmv_json_writer *writer, const char *name, int64_t wall_ms,

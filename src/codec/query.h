@@ -12,7 +12,7 @@
 
 #include <gmv/base/error.h>
 
-#define GMV_QUERY_PARAMETERS_MAX 16
+#define GMV_QUERY_PARAMETERS_MAX 8
 
 typedef struct gmv_query_parameter {
     char *name;          /* decoded, NUL-terminated, inside gmv_query.storage */

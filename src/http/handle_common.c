@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Helpers of the handlers. */
 #include <stdio.h>
+#include <string.h>
 
 #include <gmv/base/alloc.h>
 
@@ -87,9 +88,10 @@ void gmv_reply_made(gmv_reply *reply, const gmv_node *node)
 
 static void reply_etag(gmv_reply *reply, const gmv_node *node)
 {
-    char id[GMV_ID_TEXT_MAX];
-    gmv_id_format(&node->id, id);
-    snprintf(reply->etag, sizeof reply->etag, "\"%s-1\"", id);
+    static const char version[] = "-1\"";
+    reply->etag[0] = '"';
+    size_t length = gmv_id_format(&node->id, reply->etag + 1);
+    memcpy(reply->etag + 1 + length, version, sizeof version);
     reply->caching = GMV_CACHING_NO_CACHE;
 }
 

@@ -52,8 +52,8 @@ typedef enum gmv_caching {
     GMV_CACHING_NO_CACHE  /* may be kept, must be asked for again: goes with an ETag */
 } gmv_caching;
 
-#define GMV_LOCATION_MAX 96
-#define GMV_ETAG_MAX     64
+#define GMV_LOCATION_MAX 48
+#define GMV_ETAG_MAX     48
 
 typedef struct gmv_reply {
     int http_status;          /* 200 when the handler does not set it */

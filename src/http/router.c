@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define ROUTER_SEGMENTS_MAX 6
+#define ROUTER_KEY_SEGMENTS 2 /* as many as tell the resources apart */
 #define ROUTER_SEGMENT_MAX  64
 
 typedef struct router_segment {
@@ -20,6 +21,7 @@ typedef struct router_segment {
 
 typedef struct router_template {
     size_t n_segments;
+    uint32_t key;  /* of the first segments; 0 when one of them is no fixed text */
     unsigned rank; /* bit (ROUTER_SEGMENTS_MAX - 1 - i) is set when segment i is fixed */
     router_segment segments[ROUTER_SEGMENTS_MAX];
 } router_template;
@@ -43,6 +45,33 @@ static const char *const router_method_names[GMV_METHOD_COUNT] = {
     [GMV_METHOD_DELETE] = "DELETE",
 };
 
+/* One step of FNV-1a over a segment: most templates are passed over by one comparison. */
+static uint32_t router_hash(uint32_t key, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        key = (key ^ (unsigned char)text[i]) * 16777619u;
+    return (key ^ '/') * 16777619u;
+}
+
+static uint32_t router_template_key(const router_template *template)
+{
+    uint32_t key = 2166136261u;
+    for (size_t i = 0; i < GMV_MIN(template->n_segments, (size_t)ROUTER_KEY_SEGMENTS); i++) {
+        if (template->segments[i].is_id)
+            return 0;
+        key = router_hash(key, template->segments[i].text, template->segments[i].length);
+    }
+    return key;
+}
+
+static uint32_t router_path_key(const router_path *path)
+{
+    uint32_t key = 2166136261u;
+    for (size_t i = 0; i < GMV_MIN(path->n_segments, (size_t)ROUTER_KEY_SEGMENTS); i++)
+        key = router_hash(key, path->segments[i], path->lengths[i]);
+    return key;
+}
+
 static bool router_compile(const char *path, router_template *out_template)
 {
     *out_template = (router_template){0};
@@ -58,6 +87,7 @@ static bool router_compile(const char *path, router_template *out_template)
         out_template->n_segments++;
         path += length;
     }
+    out_template->key = router_template_key(out_template);
     return *path == '\0' && out_template->n_segments > 0;
 }
 
@@ -82,9 +112,9 @@ static bool router_split(const char *path, size_t length, router_path *out_path)
     return path == end && out_path->n_segments > 0;
 }
 
-static bool router_fits(const router_template *template, const router_path *path)
+static bool router_fits(const router_template *template, const router_path *path, uint32_t key)
 {
-    if (template->n_segments != path->n_segments)
+    if (template->n_segments != path->n_segments || (template->key && template->key != key))
         return false;
     for (size_t i = 0; i < template->n_segments; i++) {
         const router_segment *segment = &template->segments[i];
@@ -149,12 +179,13 @@ gmv_routing gmv_router_match(const gmv_router *router, gmv_method method, const 
     router_path split;
     if (!router_split(path, length, &split))
         return GMV_ROUTING_NO_PATH;
+    uint32_t key = router_path_key(&split);
     bool fits = false;
     unsigned rank = 0, methods = 0;
     out_match->route = NULL;
     for (size_t i = 0; i < router->n_routes; i++) {
         const router_template *template = &router->templates[i];
-        if ((fits && template->rank < rank) || !router_fits(template, &split))
+        if ((fits && template->rank < rank) || !router_fits(template, &split, key))
             continue;
         if (!fits || template->rank > rank) {
             fits = true;

@@ -143,8 +143,13 @@ static gmv_status server_listen(gmv_server *server, gmv_error *err)
 
 void gmv__server_name_request(gmv_server *server, char out_id[GMV_REQUEST_ID_MAX])
 {
+    static const char digits[] = "0123456789abcdef";
     uint64_t number = atomic_fetch_add_explicit(&server->request_id_next, 1, memory_order_relaxed);
-    snprintf(out_id, GMV_REQUEST_ID_MAX, "%s-%" PRIx64, server->request_id_prefix, number);
+    char *out = stpcpy(out_id, server->request_id_prefix);
+    *out++ = '-';
+    for (int shift = 60 - __builtin_clzll(number | 1) / 4 * 4; shift >= 0; shift -= 4)
+        *out++ = digits[number >> shift & 15];
+    *out = '\0';
 }
 
 static void server_on_connection(void *context, struct MHD_Connection *connection,

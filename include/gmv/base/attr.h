@@ -11,6 +11,7 @@
 #define GMV_NODISCARD         __attribute__((warn_unused_result))
 #define GMV_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define GMV_CLEANUP(function) __attribute__((cleanup(function)))
+#define GMV_ALWAYS_INLINE     inline __attribute__((always_inline))
 #define GMV_LIKELY(x)         __builtin_expect(!!(x), 1)
 #define GMV_UNLIKELY(x)       __builtin_expect(!!(x), 0)
 

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <gmv/base/attr.h>
 
@@ -28,9 +29,34 @@ typedef struct gmv_strbuf {
 void gmv_strbuf_init(gmv_strbuf *buf);
 void gmv_strbuf_fini(gmv_strbuf *buf);
 bool gmv_strbuf_reserve(gmv_strbuf *buf, size_t more); /* room for `more` bytes beyond length */
-void gmv_strbuf_append(gmv_strbuf *buf, const void *bytes, size_t nbytes);
-void gmv_strbuf_puts(gmv_strbuf *buf, const char *text);
-void gmv_strbuf_putc(gmv_strbuf *buf, char c);
+
+/* What the inline functions below do when there is no room yet. */
+void gmv_strbuf_append_slowly(gmv_strbuf *buf, const void *bytes, size_t nbytes);
+
+/* Inline, so that a literal's length is known where it is written: answers are made of thousands.
+ */
+static GMV_ALWAYS_INLINE void gmv_strbuf_append(gmv_strbuf *buf, const void *bytes, size_t nbytes)
+{
+    /* There is always room for the NUL once there is data; without data both sides are 0. */
+    if (GMV_UNLIKELY(nbytes >= buf->capacity - buf->length || buf->failed)) {
+        gmv_strbuf_append_slowly(buf, bytes, nbytes);
+        return;
+    }
+    memcpy(buf->data + buf->length, bytes, nbytes);
+    buf->length += nbytes;
+    buf->data[buf->length] = '\0';
+}
+
+static GMV_ALWAYS_INLINE void gmv_strbuf_puts(gmv_strbuf *buf, const char *text)
+{
+    gmv_strbuf_append(buf, text, strlen(text));
+}
+
+static GMV_ALWAYS_INLINE void gmv_strbuf_putc(gmv_strbuf *buf, char c)
+{
+    gmv_strbuf_append(buf, &c, 1);
+}
+
 void gmv_strbuf_printf(gmv_strbuf *buf, const char *format, ...) GMV_PRINTF(2, 3);
 void gmv_strbuf_int64(gmv_strbuf *buf, int64_t value); /* fast decimal */
 void gmv_strbuf_uint64(gmv_strbuf *buf, uint64_t value);
