@@ -36,11 +36,10 @@ static bool range_number(range_text *text, uint64_t *out)
     return text->at > start;
 }
 
-/* "bytes=" of any case, as units are compared. */
-static bool range_unit(range_text *text)
+/* "bytes" and what stands behind it, of any case, as units are compared. */
+static bool range_unit(range_text *text, const char *unit)
 {
-    static const char unit[] = "bytes=";
-    size_t length = sizeof unit - 1;
+    size_t length = strlen(unit);
     if ((size_t)(text->end - text->at) < length || strncasecmp(text->at, unit, length) != 0)
         return false;
     text->at += length;
@@ -73,7 +72,7 @@ gmv_range_outcome gmv_range_parse(const char *text, size_t length, uint64_t nbyt
         return GMV_RANGE_WHOLE;
     range_text rest = {text, text + length};
     range_spec spec = {0};
-    if (!range_unit(&rest) || !range_parse_spec(&rest, &spec))
+    if (!range_unit(&rest, "bytes=") || !range_parse_spec(&rest, &spec))
         return GMV_RANGE_WHOLE;
     if (nbytes == 0 || (spec.has_first && spec.first >= nbytes) ||
         (!spec.has_first && spec.last == 0))
@@ -86,4 +85,24 @@ gmv_range_outcome gmv_range_parse(const char *text, size_t length, uint64_t nbyt
         *out_last = nbytes - 1;
     }
     return GMV_RANGE_PART;
+}
+
+static bool range_character(range_text *text, char c)
+{
+    if (text->at == text->end || *text->at != c)
+        return false;
+    text->at++;
+    return true;
+}
+
+bool gmv_content_range_parse(const char *text, size_t length, uint64_t *out_first,
+                             uint64_t *out_last, uint64_t *out_total)
+{
+    range_text rest = {text, text + length};
+    *out_total = UINT64_MAX;
+    return range_unit(&rest, "bytes ") && range_number(&rest, out_first) &&
+           range_character(&rest, '-') && range_number(&rest, out_last) &&
+           range_character(&rest, '/') &&
+           (range_character(&rest, '*') || range_number(&rest, out_total)) && rest.at == rest.end &&
+           *out_first <= *out_last && *out_last < *out_total;
 }

@@ -3,6 +3,7 @@
 #ifndef GMV_CODEC_RANGE_H
 #define GMV_CODEC_RANGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,5 +17,12 @@ typedef enum gmv_range_outcome {
  * Pure. */
 gmv_range_outcome gmv_range_parse(const char *text, size_t length, uint64_t nbytes,
                                   uint64_t *out_first, uint64_t *out_last);
+
+/*
+ * The Content-Range header (RFC 9110, 14.4) of a request: "bytes 3-9/100" or "bytes 3-9/" and a
+ * star. False for anything else. *out_total is UINT64_MAX when it is not told. Pure.
+ */
+bool gmv_content_range_parse(const char *text, size_t length, uint64_t *out_first,
+                             uint64_t *out_last, uint64_t *out_total);
 
 #endif

@@ -93,7 +93,7 @@ static const char option_help[] =
     "  --max-connections N      connections at once (10000)\n"
     "  --threads N              HTTP threads and workers; 0: from the cores (0)\n"
     "  --idle-timeout S         seconds until a silent connection is closed (60)\n"
-    "  --drain-timeout S        seconds that requests may take after SIGTERM (30)\n"
+    "  --drain-timeout S        seconds that requests may take after SIGTERM (8)\n"
     "  --log-format text|json   (text)\n"
     "  --log-level error|warning|info|debug  (info)\n"
     "  --config FILE            lines of key = value, # for comments\n"
@@ -357,7 +357,7 @@ static void option_set_defaults(gmvd_options *options)
         .max_json_nbytes = UINT64_C(8) << 20,
         .max_connections = 10000,
         .idle_timeout_seconds = 60,
-        .drain_timeout_seconds = 30,
+        .drain_timeout_seconds = 8,
     };
 }
 

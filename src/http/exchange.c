@@ -558,6 +558,10 @@ static gmv_status exchange_examine(gmv_exchange *exchange, const char *method_na
     request->has_id = exchange->match.has_id;
     request->id = exchange->match.id;
     request->content_length = exchange->head.body_nbytes;
+    const gmv_field_value *content_range = &exchange->head.fields[GMV_FIELD_CONTENT_RANGE];
+    request->content_range = content_range->count ? content_range->text : NULL;
+    /* Two of them are one that cannot be read. */
+    request->content_range_length = content_range->count == 1 ? content_range->length : 0;
     request->request_id = exchange->request_id;
     return GMV_OK;
 }

@@ -4,6 +4,7 @@
 
 #include <gmv/base/alloc.h>
 
+#include "codec/range.h"
 #include "codec/utf8.h"
 #include "http/handle_priv.h"
 
@@ -302,12 +303,36 @@ static gmv_status put_check(const gmv_request *request, const gmv_buffer *buffer
     return GMV_OK;
 }
 
+/* Where the body goes: ?offset= or Content-Range, which must agree with the body and the buffer. */
+static gmv_status put_read_place(const gmv_request *request, int64_t *out_offset, gmv_error *err)
+{
+    static const char field[] = "Content-Range";
+    GMV_TRY(gmv_query_int64(&request->query, "offset", 0, INT64_MAX, 0, out_offset, err));
+    if (request->content_range == NULL)
+        return GMV_OK;
+    uint64_t first, last, total;
+    if (gmv_query_find(&request->query, "offset") != NULL)
+        return gmv_fail_parameter(err, GMV_ERR_REQUEST_MALFORMED, field,
+                                  "give the offset or a Content-Range, not both");
+    if (!gmv_content_range_parse(request->content_range, request->content_range_length, &first,
+                                 &last, &total) ||
+        last > INT64_MAX)
+        return gmv_fail_parameter(err, GMV_ERR_REQUEST_MALFORMED, field,
+                                  "this is not bytes FIRST-LAST/TOTAL");
+    if (request->content_length != (int64_t)(last - first + 1))
+        return gmv_fail_parameter(err, GMV_ERR_REQUEST_MALFORMED, field,
+                                  "the range holds %llu bytes, and Content-Length must say so",
+                                  (unsigned long long)(last - first + 1));
+    *out_offset = (int64_t)first;
+    return GMV_OK;
+}
+
 static gmv_status put_begin(gmv_request *request, gmv_error *err)
 {
     int64_t offset;
     gmv_node *node;
     request->stream_state = NULL;
-    GMV_TRY(gmv_query_int64(&request->query, "offset", 0, INT64_MAX, 0, &offset, err));
+    GMV_TRY(put_read_place(request, &offset, err));
     GMV_TRY(gmv_request_target(request, &node, err));
     GMV_TRY(put_check(request, gmv_buffer_of(node), (uint64_t)offset, err));
     put_state *state = gmv_calloc(1, sizeof *state);

@@ -41,7 +41,9 @@ typedef struct gmv_request {
     gmv_query query;  /* only names that the route allows, each once */
     const char *body; /* JSON text, not NUL-terminated */
     size_t body_nbytes;
-    int64_t content_length; /* octets: -1 when chunked */
+    int64_t content_length;    /* octets: -1 when chunked */
+    const char *content_range; /* octets: the field's text, not NUL-terminated; NULL: none */
+    size_t content_range_length;
     const char *request_id;
     void *stream_state; /* of a gmv_stream_handler */
 } gmv_request;

@@ -14,6 +14,7 @@ static const char *const head_field_names[GMV_FIELD_COUNT] = {
     [GMV_FIELD_CONTENT_LENGTH] = "Content-Length",
     [GMV_FIELD_TRANSFER_ENCODING] = "Transfer-Encoding",
     [GMV_FIELD_CONTENT_TYPE] = "Content-Type",
+    [GMV_FIELD_CONTENT_RANGE] = "Content-Range",
     [GMV_FIELD_EXPECT] = "Expect",
     [GMV_FIELD_RANGE] = "Range",
     [GMV_FIELD_IF_RANGE] = "If-Range",
@@ -76,6 +77,7 @@ void gmv_head_add(gmv_head *head, const char *name, size_t name_length, const ch
             kept->text = value ? value : "";
             kept->length = value ? value_length : 0;
             head_trim(&kept->text, &kept->length);
+            kept->is_padded = kept->length != (value ? value_length : 0);
         }
         return;
     }
@@ -94,7 +96,9 @@ static gmv_status head_check_encoding(gmv_head *head, gmv_error *err)
                            "a message has a length or an encoding, not both");
     if (!head->is_http_1_1)
         return head_refuse(err, GMV_FIELD_TRANSFER_ENCODING, "HTTP/1.0 has no transfer encodings");
-    if (encoding->count > 1 || !head_equals(encoding->text, encoding->length, "chunked"))
+    /* A blank behind it hides the encoding from the library, which would then wait for ever. */
+    if (encoding->count > 1 || encoding->is_padded ||
+        !head_equals(encoding->text, encoding->length, "chunked"))
         return head_refuse(err, GMV_FIELD_TRANSFER_ENCODING,
                            "the only transfer encoding taken is chunked, once");
     head->body_nbytes = -1;

@@ -19,6 +19,7 @@ typedef enum gmv_field {
     GMV_FIELD_CONTENT_LENGTH,
     GMV_FIELD_TRANSFER_ENCODING,
     GMV_FIELD_CONTENT_TYPE,
+    GMV_FIELD_CONTENT_RANGE,
     GMV_FIELD_EXPECT,
     GMV_FIELD_RANGE,
     GMV_FIELD_IF_RANGE,
@@ -33,6 +34,7 @@ typedef struct gmv_field_value {
     const char *text; /* the first one; NULL when the field is not there */
     size_t length;    /* bytes, without blanks at either end */
     unsigned count;   /* how often the field was sent */
+    bool is_padded;   /* the first one has blanks around it */
 } gmv_field_value;
 
 typedef enum gmv_media {

@@ -59,9 +59,11 @@ bool gmv_buffer_is_sealed(const gmv_buffer *buffer)
            !atomic_load_explicit(&buffer->shared, memory_order_relaxed);
 }
 
+/* An empty buffer is found only at the address that its exporter gave: an empty array points there.
+ */
 static uint8_t buffer_fill_ranges(gmv_buffer *buffer)
 {
-    if (buffer->nbytes == 0)
+    if (buffer->nbytes == 0 && !buffer->has_exporter_base)
         return 0;
     buffer->ranges[0] = (gmv_range_entry){
         .begin = buffer->ptr, .end = buffer->ptr + buffer->nbytes, .owner = &buffer->node};

@@ -67,7 +67,7 @@ Test(options, defaults_are_those_of_the_help)
     cr_assert_str_eq(options.listen, "127.0.0.1:8080");
     cr_assert_eq(options.max_json_nbytes, 8388608);
     cr_assert_eq(options.idle_timeout_seconds, 60);
-    cr_assert_eq(options.drain_timeout_seconds, 30);
+    cr_assert_eq(options.drain_timeout_seconds, 8);
     cr_assert_eq(options.backend, GMVD_BACKEND_AUTO);
     cr_assert_eq(options.log_level, GMV_LOG_INFO);
     cr_assert_not(options.insecure);

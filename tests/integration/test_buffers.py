@@ -197,6 +197,12 @@ def test_put_writes_where_it_says(client, control):
     client.refused("PUT", path, 422, "out_of_bounds", data=b"ab", params={"offset": 9}, headers=octets)
     client.refused("PUT", path, 422, "out_of_bounds", data=b"", params={"offset": 9007199254740993}, headers=octets)
     client.refused("PUT", path, 400, "request_malformed", data=b"ab", params={"offset": -1}, headers=octets)
+    placed = client.call("PUT", path, data=b"XY", headers={**octets, "Content-Range": "bytes 0-1/10"}, expect=200)
+    assert placed.json() == {"offset": 0, "nbytes": 2} and client.bytes(path) == b"XY2ab56789"
+    for text in ("bytes 0-2/10", "bytes 0-1", "bytes */10", "items 0-1/10", "bytes 1-0/10", "bytes 0-1/1", ""):
+        client.refused("PUT", path, 400, "request_malformed", data=b"ab", headers={**octets, "Content-Range": text})
+    client.refused("PUT", path, 400, "request_malformed", data=b"ab", params={"offset": 0}, headers={**octets, "Content-Range": "bytes 0-1/*"})
+    client.refused("PUT", path, 422, "out_of_bounds", data=b"ab", headers={**octets, "Content-Range": "bytes 9-10/*"})
     control()
 
 

@@ -20,7 +20,7 @@ def chain(client):
     return [("buffers", buffer), ("views", view), ("views", first), ("views", second)]
 
 
-@pytest.mark.parametrize("order", itertools.permutations(range(4)))
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
 def test_a_parent_outlives_its_name_in_every_order(client, order):
     handles = chain(client)
     named, freed_nbytes, freed = set(range(4)), 0, []
