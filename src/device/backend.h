@@ -46,10 +46,16 @@ typedef gmv_status (*gmv_backend_memory_import_shm)(gmv_device *device, const ch
                                                     int64_t nbytes, bool writable,
                                                     gmv_memory **out_memory, gmv_error *err);
 
+/* The handle is 64 bytes that nothing is known of. */
+typedef gmv_status (*gmv_backend_memory_import_ipc)(gmv_device *device,
+                                                    const uint8_t handle[GMV_IPC_HANDLE_NBYTES],
+                                                    int64_t nbytes, bool writable,
+                                                    gmv_memory **out_memory, gmv_error *err);
+
 /* ---- streams --------------------------------------------------------------------------------- */
 
-typedef gmv_status (*gmv_backend_stream_create)(gmv_device *device, gmv_stream **out_stream,
-                                                gmv_error *err);
+typedef gmv_status (*gmv_backend_stream_create)(gmv_device *device, gmv_stream_priority priority,
+                                                gmv_stream **out_stream, gmv_error *err);
 
 /* Implies abandon. Called on a lost device too. */
 typedef void (*gmv_backend_stream_destroy)(gmv_stream *stream);
@@ -62,6 +68,10 @@ typedef gmv_status (*gmv_backend_stream_finish)(gmv_stream *stream, gmv_error *e
 
 /* As finish, without an outcome. Called on a lost device too, where it must not wait. */
 typedef void (*gmv_backend_stream_abandon)(gmv_stream *stream);
+
+typedef gmv_status (*gmv_backend_stream_wait_event)(gmv_stream *stream,
+                                                    const uint8_t handle[GMV_IPC_HANDLE_NBYTES],
+                                                    gmv_error *err);
 
 typedef gmv_status (*gmv_backend_copy_in)(gmv_stream *stream, uint64_t destination,
                                           const void *source, uint64_t nbytes, gmv_error *err);
@@ -88,12 +98,14 @@ typedef struct gmv_backend_ops {
     gmv_backend_memory_retire memory_retire;
     gmv_backend_memory_export memory_export;
     gmv_backend_memory_import_shm memory_import_shm;
+    gmv_backend_memory_import_ipc memory_import_ipc;
 
     gmv_backend_stream_create stream_create;
     gmv_backend_stream_destroy stream_destroy;
     gmv_backend_stream_use stream_use;
     gmv_backend_stream_finish stream_finish;
     gmv_backend_stream_abandon stream_abandon;
+    gmv_backend_stream_wait_event stream_wait_event;
 
     gmv_backend_copy_in copy_in;
     gmv_backend_copy_out copy_out;

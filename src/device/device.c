@@ -110,6 +110,11 @@ const gmv_device_info *gmv_device_describe(const gmv_device *device)
     return &device->info;
 }
 
+const char *gmv_device_driver_version(const gmv_device *device)
+{
+    return device->info.driver_version;
+}
+
 uint64_t gmv_device_free_nbytes(const gmv_device *device)
 {
     return device->ops->device_free_nbytes(device);
@@ -181,13 +186,28 @@ gmv_status gmv_memory_import_shm(gmv_device *device, const char *name, int64_t n
     return device->ops->memory_import_shm(device, name, nbytes, writable, out_memory, err);
 }
 
+gmv_status gmv_memory_import_ipc(gmv_device *device, const uint8_t handle[GMV_IPC_HANDLE_NBYTES],
+                                 int64_t nbytes, bool writable, gmv_memory **out_memory,
+                                 gmv_error *err)
+{
+    assert(handle && out_memory);
+    GMV_TRY(device_enter(device, err));
+    return device->ops->memory_import_ipc(device, handle, nbytes, writable, out_memory, err);
+}
+
 /* ---- streams and copies ---------------------------------------------------------------------- */
 
-gmv_status gmv_stream_create(gmv_device *device, gmv_stream **out_stream, gmv_error *err)
+gmv_status gmv_stream_create_with_priority(gmv_device *device, gmv_stream_priority priority,
+                                           gmv_stream **out_stream, gmv_error *err)
 {
     assert(out_stream);
     GMV_TRY(device_enter(device, err));
-    return device->ops->stream_create(device, out_stream, err);
+    return device->ops->stream_create(device, priority, out_stream, err);
+}
+
+gmv_status gmv_stream_create(gmv_device *device, gmv_stream **out_stream, gmv_error *err)
+{
+    return gmv_stream_create_with_priority(device, GMV_STREAM_PRIORITY_DEFAULT, out_stream, err);
 }
 
 void gmv_stream_destroy(gmv_stream *stream)
@@ -225,6 +245,14 @@ gmv_status gmv_stream_finish(gmv_stream *stream, gmv_error *err)
 void gmv_stream_abandon(gmv_stream *stream)
 {
     stream->device->ops->stream_abandon(stream);
+}
+
+gmv_status gmv_stream_wait_event(gmv_stream *stream,
+                                 const uint8_t event_handle[GMV_IPC_HANDLE_NBYTES], gmv_error *err)
+{
+    assert(stream && event_handle);
+    GMV_TRY(device_enter(stream->device, err));
+    return stream->device->ops->stream_wait_event(stream, event_handle, err);
 }
 
 gmv_status gmv_copy_in(gmv_stream *stream, uint64_t destination, const void *source,

@@ -14,5 +14,55 @@ libgmv_device_la_SOURCES = \
 	src/device/host/host_system.c \
 	src/device/host/kernel_set.h \
 	src/device/host/portable_set.c
+libgmv_device_la_LIBADD = libgmv-cuda.la
+
+# The CUDA backend, apart because only it sees the toolkit's headers.
+noinst_LTLIBRARIES += libgmv-cuda.la
+if GMV_HAVE_CUDA
+libgmv_cuda_la_SOURCES = \
+	src/device/cuda/cuda_copy.c \
+	src/device/cuda/cuda_device.c \
+	src/device/cuda/cuda_driver.c \
+	src/device/cuda/cuda_driver.h \
+	src/device/cuda/cuda_error.c \
+	src/device/cuda/cuda_kernels.c \
+	src/device/cuda/cuda_memory.c \
+	src/device/cuda/cuda_priv.h \
+	src/device/cuda/cuda_share.c \
+	src/device/cuda/cuda_stream.c \
+	src/device/cuda/cuda_timer.c \
+	src/device/cuda/cuda_timer.h \
+	src/device/cuda/kernels/arguments.h
+nodist_libgmv_cuda_la_SOURCES = src/device/cuda/cuda_fatbin.c
+libgmv_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+CLEANFILES += src/device/cuda/cuda_fatbin.c src/device/cuda/all.fatbin src/device/cuda/all.fatbin.d
+
+gmv_nvcc = $(gmv_nvcc_@AM_V@)
+gmv_nvcc_ = $(gmv_nvcc_@AM_DEFAULT_V@)
+gmv_nvcc_0 = @echo "  NVCC    " $@;
+gmv_nvcc_1 =
+
+src/device/cuda/all.fatbin: $(top_srcdir)/src/device/cuda/kernels/all.cu
+	$(gmv_nvcc)$(MKDIR_P) src/device/cuda && \
+	"$(NVCC)" -fatbin -O3 -std=c++17 $(CUDA_GENCODE) -I$(top_srcdir)/src -MD -MF $@.d -MT $@ \
+		-o $@-t $(top_srcdir)/src/device/cuda/kernels/all.cu && mv -f $@-t $@
+
+src/device/cuda/cuda_fatbin.c: src/device/cuda/all.fatbin $(top_srcdir)/build-aux/embed.sh
+	$(AM_V_GEN)$(SHELL) $(top_srcdir)/build-aux/embed.sh gmv_cuda_fatbin src/device/cuda/all.fatbin \
+		>$@-t && mv -f $@-t $@
+
+-include src/device/cuda/all.fatbin.d
+else
+libgmv_cuda_la_SOURCES = src/device/cuda/cuda_none.c
+endif
+EXTRA_DIST += \
+	src/device/cuda/kernels/all.cu \
+	src/device/cuda/kernels/bits.cuh \
+	src/device/cuda/kernels/gather.cuh \
+	src/device/cuda/kernels/language.cuh \
+	src/device/cuda/kernels/masks.cuh \
+	src/device/cuda/kernels/pieces.cuh \
+	src/device/cuda/kernels/sums.cuh \
+	src/device/cuda/kernels/valid.cuh
 
 nobase_include_HEADERS += include/gmv/device/device.h include/gmv/device/kernels.h

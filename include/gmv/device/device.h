@@ -36,6 +36,7 @@ typedef struct gmv_device_options {
     bool force_portable_kernels; /* host: no intrinsics, whatever the processor has */
     size_t cache_nbytes_max;   /* bytes of freed blocks kept for reuse; 0: the backend's default */
     const char *shm_directory; /* host: NULL is "/dev/shm" */
+    uint32_t job_deadline_ms;  /* CUDA: work that takes longer loses the device; 0: none does */
 } gmv_device_options;
 
 typedef struct gmv_device_info {
@@ -45,6 +46,7 @@ typedef struct gmv_device_info {
     char uuid[64];               /* "GPU-...", "" for the host */
     char compute_capability[16]; /* "9.0", "" for the host */
     char kernel_set[16];         /* host: "portable" or "avx2" */
+    char driver_version[16];     /* the highest CUDA version it speaks, "13.0"; "" for the host */
     uint64_t total_nbytes;
 } gmv_device_info;
 
@@ -52,11 +54,30 @@ typedef struct gmv_device_info {
 GMV_NODISCARD gmv_status gmv_device_open_host(const gmv_device_options *options,
                                               gmv_device **out_device, gmv_error *err);
 
+/*
+ * How many CUDA devices there are. *out_count is written in any case: 0 unless GMV_OK.
+ *
+ * @retval GMV_ERR_BACKEND_UNSUPPORTED  built without a CUDA toolkit, or there is no usable driver
+ */
+GMV_NODISCARD gmv_status gmv_cuda_device_count(int32_t *out_count, gmv_error *err);
+
+/*
+ * Opens CUDA device `options->ordinal`. @newref: closed by gmv_device_close. May take a second.
+ *
+ * @retval GMV_ERR_BACKEND_UNSUPPORTED  as above, or a device that this build has no kernels for
+ * @retval GMV_ERR_VALUE                no device has that ordinal
+ */
+GMV_NODISCARD gmv_status gmv_device_open_cuda(const gmv_device_options *options,
+                                              gmv_device **out_device, gmv_error *err);
+
 /* All memory and streams must be gone. NULL: nothing. */
 void gmv_device_close(gmv_device *device);
 
 /* @borrowed, lives with the device. */
 const gmv_device_info *gmv_device_describe(const gmv_device *device);
+
+/* The highest CUDA version that the driver speaks, "" for the host. @borrowed, as above. */
+const char *gmv_device_driver_version(const gmv_device *device);
 
 /* Bytes that could still be allocated, a cached estimate; never blocks. */
 uint64_t gmv_device_free_nbytes(const gmv_device *device);
@@ -127,14 +148,15 @@ bool gmv_memory_is_lost(const gmv_memory *memory);
 
 typedef enum gmv_share_mechanism { GMV_SHARE_POSIX_SHM, GMV_SHARE_CUDA_IPC } gmv_share_mechanism;
 
-#define GMV_SHM_NAME_MAX 256 /* with the leading '/' and the final NUL */
+#define GMV_IPC_HANDLE_NBYTES 64
+#define GMV_SHM_NAME_MAX      256 /* with the leading '/' and the final NUL */
 
 typedef struct gmv_share {
     gmv_share_mechanism mechanism;
-    char shm_name[GMV_SHM_NAME_MAX]; /* posix_shm: as shm_open takes it, "/gmvd-..." */
-    uint8_t ipc_handle[64];          /* cuda_ipc */
-    char device_uuid[64];            /* cuda_ipc */
-    uint64_t offset;                 /* bytes from the start of what is opened to the memory */
+    char shm_name[GMV_SHM_NAME_MAX];           /* posix_shm: as shm_open takes it, "/gmvd-..." */
+    uint8_t ipc_handle[GMV_IPC_HANDLE_NBYTES]; /* cuda_ipc */
+    char device_uuid[64];                      /* cuda_ipc */
+    uint64_t offset; /* bytes from the start of what is opened to the memory */
     uint64_t nbytes;
 } gmv_share;
 
@@ -164,6 +186,21 @@ GMV_NODISCARD gmv_status gmv_memory_import_shm(gmv_device *device, const char *n
                                                gmv_error *err);
 
 /*
+ * Opens another process's CUDA allocation by its legacy IPC handle. `nbytes` < 0: all that the
+ * driver says it has. One mapping of a handle is shared and counted by all imports of it.
+ *
+ * @retval GMV_ERR_HANDLE_INVALID        the driver cannot open it (pointer "/cuda_ipc/handle")
+ * @retval GMV_ERR_HANDLE_EXPORTED_HERE  this daemon's own export; err->subject is the handle that
+ * owns it
+ * @retval GMV_ERR_OUT_OF_BOUNDS         nbytes beyond the allocation (pointer "/cuda_ipc/nbytes")
+ * @retval GMV_ERR_BACKEND_UNSUPPORTED   not the CUDA backend (pointer "/cuda_ipc")
+ */
+GMV_NODISCARD gmv_status gmv_memory_import_ipc(gmv_device *device,
+                                               const uint8_t handle[GMV_IPC_HANDLE_NBYTES],
+                                               int64_t nbytes, bool writable,
+                                               gmv_memory **out_memory, gmv_error *err);
+
+/*
  * Says that no one will use `memory` any more, and tells whether its bytes go back once it is
  * freed: always for memory of our own; for an import only if it is the last of its mapping that has
  * not been retired. Once for a block at most; gmv_memory_free retires what was not. Never blocks
@@ -176,8 +213,18 @@ uint64_t gmv_device_import_mappings(const gmv_device *device);
 
 /* ---- streams and copies ---------------------------------------------------------------------- */
 
+/* Whose work goes first where a device is busy. The host backend makes no difference. */
+typedef enum gmv_stream_priority {
+    GMV_STREAM_PRIORITY_DEFAULT,
+    GMV_STREAM_PRIORITY_HIGHEST, /* short work that somebody waits for */
+    GMV_STREAM_PRIORITY_LOWEST   /* bulk work */
+} gmv_stream_priority;
+
 GMV_NODISCARD gmv_status gmv_stream_create(gmv_device *device, gmv_stream **out_stream,
                                            gmv_error *err);
+GMV_NODISCARD gmv_status gmv_stream_create_with_priority(gmv_device *device,
+                                                         gmv_stream_priority priority,
+                                                         gmv_stream **out_stream, gmv_error *err);
 void gmv_stream_destroy(gmv_stream *stream);
 gmv_device *gmv_stream_device(const gmv_stream *stream);
 
@@ -194,6 +241,16 @@ GMV_NODISCARD gmv_status gmv_stream_finish(gmv_stream *stream, gmv_error *err);
 
 /* The same where the outcome no longer matters (after another failure). */
 void gmv_stream_abandon(gmv_stream *stream);
+
+/*
+ * Work enqueued from now on waits for what another process has recorded in its interprocess event.
+ *
+ * @retval GMV_ERR_HANDLE_INVALID       the driver cannot open it (pointer "/event")
+ * @retval GMV_ERR_BACKEND_UNSUPPORTED  not the CUDA backend (pointer "/event")
+ */
+GMV_NODISCARD gmv_status gmv_stream_wait_event(gmv_stream *stream,
+                                               const uint8_t event_handle[GMV_IPC_HANDLE_NBYTES],
+                                               gmv_error *err);
 
 /* Host to device, device to host, within the device (no overlap), and filling; sizes in bytes, 0 is
  * fine. */

@@ -72,6 +72,15 @@ static void host_memory_free(gmv_memory *base)
     gmv_free(memory);
 }
 
+static gmv_status host_memory_import_ipc(gmv_device *device,
+                                         const uint8_t handle[GMV_IPC_HANDLE_NBYTES],
+                                         int64_t nbytes, bool writable, gmv_memory **out_memory,
+                                         gmv_error *err)
+{
+    return gmv_fail(err, GMV_ERR_BACKEND_UNSUPPORTED, "/cuda_ipc",
+                    "the host backend opens no CUDA memory; import through posix_shm");
+}
+
 static void *host_memory_host_pointer(const gmv_memory *memory)
 {
     return (void *)(uintptr_t)memory->address;
@@ -85,7 +94,8 @@ static bool host_memory_is_lost(const gmv_memory *memory)
 
 /* ---- streams and copies ---------------------------------------------------------------------- */
 
-static gmv_status host_stream_create(gmv_device *device, gmv_stream **out_stream, gmv_error *err)
+static gmv_status host_stream_create(gmv_device *device, gmv_stream_priority priority,
+                                     gmv_stream **out_stream, gmv_error *err)
 {
     host_stream *stream = gmv_calloc(1, sizeof *stream);
     if (!stream)
@@ -122,6 +132,14 @@ static gmv_status host_stream_finish(gmv_stream *stream, gmv_error *err)
                     "memory that this operation used was cut short by the process that owns it, "
                     "or the system had no page left for it; delete the handles that use it and "
                     "import the segment again");
+}
+
+static gmv_status host_stream_wait_event(gmv_stream *stream,
+                                         const uint8_t handle[GMV_IPC_HANDLE_NBYTES],
+                                         gmv_error *err)
+{
+    return gmv_fail(err, GMV_ERR_BACKEND_UNSUPPORTED, "/event",
+                    "the host backend has no events; synchronize before you post");
 }
 
 static gmv_status host_copy_in(gmv_stream *stream, uint64_t destination, const void *source,
@@ -193,11 +211,13 @@ static const gmv_backend_ops host_ops = {
     .memory_retire = host_import_retire,
     .memory_export = host_memory_export,
     .memory_import_shm = host_memory_import_shm,
+    .memory_import_ipc = host_memory_import_ipc,
     .stream_create = host_stream_create,
     .stream_destroy = host_stream_destroy,
     .stream_use = host_stream_use,
     .stream_finish = host_stream_finish,
     .stream_abandon = host_stream_abandon,
+    .stream_wait_event = host_stream_wait_event,
     .copy_in = host_copy_in,
     .copy_out = host_copy_out,
     .copy_within = host_copy_within,

@@ -18,21 +18,30 @@
 #define GMV_CUDA_TILE      (GMV_CUDA_THREADS * GMV_CUDA_PIECES * 16)
 #define GMV_CUDA_WARP_TILE (GMV_CUDA_TILE / (GMV_CUDA_THREADS / 32))
 
+/* Elements of a block of gmv_valid_f4 and gmv_valid_f8: 8 for each thread. */
+#define GMV_CUDA_FLOAT_PIECES 8
+#define GMV_CUDA_FLOAT_TILE   (GMV_CUDA_THREADS * GMV_CUDA_FLOAT_PIECES)
+
 #define GMV_CUDA_INPUTS_MAX 16
 #define GMV_CUDA_NDIM_MAX   65 /* a model layout's, and one for the parts of an element */
 
 /*
  * Where a number for the host comes together. Zero before and after every launch: blocks add to
- * `value`, the last one to finish writes the outcome to mapped host memory and clears both.
+ * `value` and take a ticket; who takes the last one writes the outcome to mapped host memory and
+ * clears both. Of a result's array of them the first is the root, the others are leaves.
  */
 typedef struct cuda_sum {
     uint64_t value;
     uint64_t tickets;
+    uint64_t unused[2]; /* each in a sector of its own */
 } cuda_sum;
+
+#define GMV_CUDA_LEAVES 32
+#define GMV_CUDA_SUMS   (1 + GMV_CUDA_LEAVES)
 
 /* Device addresses; sum 0: nobody wants the number. */
 typedef struct cuda_result {
-    uint64_t sum;    /* a cuda_sum */
+    uint64_t sum;    /* cuda_sum[GMV_CUDA_SUMS] */
     uint64_t output; /* an int64_t of mapped host memory */
 } cuda_result;
 
@@ -43,9 +52,9 @@ typedef struct cuda_bits {
 } cuda_bits;
 
 /*
- * gmv_valid_bytes: 16 elements a piece; gmv_valid_f4 and gmv_valid_f8: one element a thread, 8
- * times. The result is the number of zeros among the n bits. Tiles: GMV_CUDA_TILE elements for
- * bytes, 8 * GMV_CUDA_THREADS elements for floats, over all 8 * output_nbytes of them.
+ * gmv_valid_bytes, gmv_valid_f4 and gmv_valid_f8. The result is the number of zeros among the n
+ * bits. Tiles of GMV_CUDA_TILE elements for bytes, GMV_CUDA_FLOAT_TILE for floats, over all 8 *
+ * output_nbytes of them.
  */
 typedef struct cuda_valid_args {
     uint64_t input;
@@ -85,8 +94,9 @@ typedef struct cuda_edges_args {
 } cuda_edges_args;
 
 /*
- * gmv_count_bits and gmv_find_bit: tiles of GMV_CUDA_TILE bytes over ceil(n / 8). The result is the
- * number of ones; for find the index of the first one, n if there is none.
+ * gmv_count_bits: tiles of GMV_CUDA_TILE bytes over the aligned blocks of 16 bytes that hold the
+ * bits; the result is the number of ones. gmv_find_bit: tiles of as many bytes over the n bits
+ * themselves; the result is the index of the first one, n if there is none.
  */
 typedef struct cuda_scan_args {
     cuda_bits bits;

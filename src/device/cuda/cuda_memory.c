@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of our own. Exportable: an allocation of whole 2 MiB blocks, because an importer sees all
+ * of the last one; every byte of it is cleared before anybody can. Ordinary: from the device's
+ * pool, which keeps what is freed.
+ *
+ * Freeing to the pool goes through a stream of its own that waits for nothing: who frees has waited
+ * for the work that used the memory.
+ */
+#include <gmv/base/alloc.h>
+#include <gmv/base/num.h>
+
+#include "device/cuda/cuda_priv.h"
+
+static gmv_status memory_fail(const cuda_device *device, uint64_t nbytes, gmv_error *err)
+{
+    return gmv_fail(err, GMV_ERR_DEVICE_OUT_OF_MEMORY, NULL,
+                    "the device cannot give %llu bytes (%llu of %llu are free); delete handles "
+                    "that are no longer needed",
+                    (unsigned long long)nbytes,
+                    (unsigned long long)gmv_device_free_nbytes(&device->base),
+                    (unsigned long long)device->base.info.total_nbytes);
+}
+
+/* Takes `reserved_nbytes` bytes from the driver or the pool. */
+static gmv_status memory_take(cuda_device *device, cuda_stream *stream, cuda_memory *memory,
+                              gmv_error *err)
+{
+    CUdeviceptr address = 0;
+    bool exportable = memory->base.kind == GMV_MEMORY_EXPORTABLE;
+    CUresult result = exportable ? cuda.memory_allocate(&address, memory->reserved_nbytes)
+                                 : cuda.pool_allocate(&address, memory->reserved_nbytes,
+                                                      device->pool, stream->handle);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        cuda_account(device, 0, true);
+        return memory_fail(device, memory->base.nbytes, err);
+    }
+    if (result != CUDA_SUCCESS)
+        return cuda_fail(device, result, exportable ? "memory_allocate" : "pool_allocate", err);
+    stream->busy = true;
+    memory->base.address = address;
+    cuda_account(device, -(int64_t)memory->reserved_nbytes, false);
+    return GMV_OK;
+}
+
+static void memory_give(cuda_device *device, cuda_memory *memory)
+{
+    CUDA_SCOPE(device);
+    bool exportable = memory->base.kind == GMV_MEMORY_EXPORTABLE;
+    CUresult result = exportable ? cuda.memory_free(memory->base.address)
+                                 : cuda.pool_free(memory->base.address, device->free_stream);
+    if (result != CUDA_SUCCESS) {
+        cuda_log(exportable ? "memory_free" : "pool_free", result);
+        (void)cuda_is_lost(device, result);
+    }
+    cuda_account(device, (int64_t)memory->reserved_nbytes, false);
+}
+
+/* Clears all of the memory, or what follows its `nbytes`. */
+static gmv_status memory_clear(cuda_device *device, cuda_stream *stream, const cuda_memory *memory,
+                               gmv_contents contents, gmv_error *err)
+{
+    bool all = contents == GMV_CONTENTS_ZEROED || memory->base.kind == GMV_MEMORY_EXPORTABLE;
+    uint64_t begin = all ? 0 : memory->base.nbytes;
+    if (begin < memory->reserved_nbytes)
+        CUDA_TRY(
+            device,
+            fill(memory->base.address + begin, 0, memory->reserved_nbytes - begin, stream->handle),
+            err);
+    return GMV_OK;
+}
+
+static gmv_status memory_make(cuda_device *device, cuda_stream *stream, cuda_memory *memory,
+                              gmv_contents contents, gmv_error *err)
+{
+    CUDA_SCOPE(device);
+    GMV_TRY(memory_take(device, stream, memory, err));
+    gmv_status status = memory_clear(device, stream, memory, contents, err);
+    if (status != GMV_OK && !gmv_device_is_lost(&device->base, NULL))
+        memory_give(device, memory);
+    return status;
+}
+
+gmv_status cuda_memory_allocate(gmv_device *base, gmv_stream *stream, gmv_memory_kind kind,
+                                gmv_contents contents, uint64_t nbytes, gmv_memory **out_memory,
+                                gmv_error *err)
+{
+    cuda_device *device = cuda_device_of(base);
+    if (nbytes > base->info.total_nbytes)
+        return memory_fail(device, nbytes, err);
+    cuda_memory *memory = gmv_calloc(1, sizeof *memory);
+    if (!memory)
+        return gmv_fail_no_memory(err);
+    memory->base.device = base;
+    memory->base.nbytes = nbytes;
+    memory->base.capacity = gmv_round_up(nbytes, GMV_BITMASK_PADDING);
+    memory->base.kind = kind;
+    memory->reserved_nbytes = kind == GMV_MEMORY_EXPORTABLE
+                                  ? gmv_round_up(nbytes, CUDA_EXPORT_ALIGNMENT)
+                                  : memory->base.capacity;
+    gmv_status status = GMV_OK;
+    if (nbytes > 0)
+        status = memory_make(device, cuda_stream_of(stream), memory, contents, err);
+    if (status != GMV_OK) {
+        gmv_free(memory);
+        return status;
+    }
+    *out_memory = &memory->base;
+    return GMV_OK;
+}
+
+void cuda_memory_free(gmv_memory *base)
+{
+    cuda_device *device = cuda_device_of(base->device);
+    cuda_memory *memory = cuda_memory_of(base);
+    if (base->kind == GMV_MEMORY_IMPORTED) {
+        cuda_import_free(device, memory);
+    } else {
+        cuda_export_forget(device, memory);
+        if (base->address && !gmv_device_is_lost(base->device, NULL))
+            memory_give(device, memory);
+    }
+    gmv_free(memory);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA backend: the driver's API, opened at run time, and kernels carried as data. Private to
+ * this folder; no other floor or file sees a CUDA type.
+ *
+ *   cuda_driver.c   finding the driver and its calls
+ *   cuda_error.c    what a driver's result means: one table
+ *   cuda_device.c   opening and closing, the free figure
+ *   cuda_memory.c   exportable and ordinary memory
+ *   cuda_share.c    exports, imports, events of other processes
+ *   cuda_stream.c   streams: waiting, results, small transfers
+ *   cuda_copy.c     copies and fills; pinned buffers for big transfers
+ *   cuda_kernels.c  launching what kernels/ holds
+ *   cuda_none.c     instead of all these where there is no toolkit
+ *
+ * Locks: each of staging.lock, exports.lock and imports.lock is held alone, for short steps, and
+ * never around a driver call. Every entry point that calls the driver opens with CUDA_SCOPE. What
+ * may run on an HTTP thread (figures, lost state, retire) calls no driver.
+ */
+#ifndef GMV_DEVICE_CUDA_CUDA_PRIV_H
+#define GMV_DEVICE_CUDA_CUDA_PRIV_H
+
+#include <pthread.h>
+
+#include "device/backend.h"
+#include "device/cuda/cuda_driver.h"
+#include "device/cuda/kernels/arguments.h"
+
+/* Work that is enqueued on one stream between two waits: results and small transfers. */
+#define CUDA_RESULTS          32
+#define CUDA_DELIVERIES       64
+#define CUDA_BLOCK_NBYTES     ((size_t)1 << 20)
+#define CUDA_SMALL_NBYTES     ((size_t)64 << 10) /* transfers up to here go through that block */
+#define CUDA_SPIN_NS          50000
+#define CUDA_EXPORT_ALIGNMENT ((uint64_t)2 << 20)
+
+/* ---- pinned buffers for big transfers (cuda_copy.c) ----------------------------------------- */
+
+#define CUDA_STAGING_BUFFERS 4
+#define CUDA_STAGING_NBYTES  ((size_t)4 << 20)
+
+typedef struct cuda_staging_buffer {
+    uint8_t *bytes;
+    CUevent done; /* of the last transfer from or to it */
+    bool taken;
+} cuda_staging_buffer;
+
+typedef struct cuda_staging {
+    pthread_mutex_t lock;
+    pthread_cond_t given_back;
+    uint8_t *bytes; /* all of them */
+    cuda_staging_buffer buffers[CUDA_STAGING_BUFFERS];
+} cuda_staging;
+
+/* ---- sharing (cuda_share.c) ----------------------------------------------------------------- */
+
+#define CUDA_HANDLE_BUCKETS 256
+
+struct cuda_memory;
+
+typedef struct cuda_exports {
+    pthread_mutex_t lock;
+    struct cuda_memory *buckets[CUDA_HANDLE_BUCKETS]; /* memory that has been exported */
+} cuda_exports;
+
+typedef enum cuda_import_state {
+    CUDA_IMPORT_OPENING,
+    CUDA_IMPORT_OPEN,
+    CUDA_IMPORT_FAILED
+} cuda_import_state;
+
+/* One opened handle, shared by `count` memories and by those who wait for it to open. */
+typedef struct cuda_import {
+    uint8_t handle[GMV_IPC_HANDLE_NBYTES];
+    struct cuda_import *next;
+    CUdeviceptr opened; /* what to close */
+    CUdeviceptr base;   /* of the allocation, and its bytes */
+    size_t nbytes;
+    uint64_t count;
+    _Atomic uint64_t users; /* memories among them that have not been retired */
+    cuda_import_state state;
+    CUresult result; /* why it failed */
+} cuda_import;
+
+typedef struct cuda_imports {
+    pthread_mutex_t lock;
+    pthread_cond_t opened;
+    cuda_import *buckets[CUDA_HANDLE_BUCKETS];
+    _Atomic uint64_t n_mappings;
+} cuda_imports;
+
+/* ---- the device, its memory and streams ----------------------------------------------------- */
+
+#define CUDA_KERNEL_ENUM(name, type) CUDA_KERNEL_##name,
+typedef enum cuda_kernel { GMV_CUDA_KERNEL_MAP(CUDA_KERNEL_ENUM) CUDA_KERNEL_COUNT } cuda_kernel;
+#undef CUDA_KERNEL_ENUM
+
+typedef struct cuda_device {
+    gmv_device base;
+    CUdevice handle;
+    CUcontext context; /* the primary one, retained */
+    CUmodule module;
+    CUfunction kernels[CUDA_KERNEL_COUNT];
+    CUmemoryPool pool;
+    CUstream free_stream; /* frees to the pool; nothing else runs there */
+    int priorities[3];    /* by gmv_stream_priority */
+    uint32_t job_deadline_ms;
+    _Atomic int64_t free_nbytes; /* estimate */
+    _Atomic int64_t free_read_ns;
+    cuda_staging staging;
+    cuda_exports exports;
+    cuda_imports imports;
+} cuda_device;
+
+typedef struct cuda_memory {
+    gmv_memory base;
+    uint64_t reserved_nbytes;
+    bool exported; /* in the table of exports, and `handle` is fixed; under exports.lock */
+    uint8_t handle[GMV_IPC_HANDLE_NBYTES];
+    struct cuda_memory *next_export;
+    cuda_import *import; /* imported memory only; NULL for 0 bytes */
+    bool retired;
+} cuda_memory;
+
+/*
+ * What goes from pinned memory to the caller's once the work is done: `nbytes` bytes, or one number
+ * for each piece that wants one.
+ */
+typedef struct cuda_delivery {
+    void *to; /* NULL: pieces */
+    const gmv_copy_piece *pieces;
+    const void *from;
+    size_t nbytes; /* or how many pieces */
+} cuda_delivery;
+
+typedef struct cuda_stream {
+    gmv_stream base;
+    CUstream handle;
+    CUevent done;
+    bool busy;           /* something was enqueued since the last wait */
+    uint8_t *pinned;     /* results, then the block; the device sees it at `mapped` */
+    CUdeviceptr mapped;  /* of the results */
+    CUdeviceptr scratch; /* sums, then the block's twin on the device */
+    size_t block_used;
+    size_t n_results;
+    size_t n_deliveries;
+    cuda_delivery deliveries[CUDA_DELIVERIES];
+} cuda_stream;
+
+_Static_assert(offsetof(cuda_device, base) == 0 && offsetof(cuda_memory, base) == 0 &&
+                   offsetof(cuda_stream, base) == 0,
+               "bases come first");
+
+static inline cuda_device *cuda_device_of(const gmv_device *device)
+{
+    return (cuda_device *)(uintptr_t)device;
+}
+
+static inline cuda_memory *cuda_memory_of(const gmv_memory *memory)
+{
+    return (cuda_memory *)(uintptr_t)memory;
+}
+
+static inline cuda_stream *cuda_stream_of(const gmv_stream *stream)
+{
+    return (cuda_stream *)(uintptr_t)stream;
+}
+
+static inline cuda_device *cuda_stream_device(const cuda_stream *stream)
+{
+    return cuda_device_of(stream->base.device);
+}
+
+/* ---- contexts ------------------------------------------------------------------------------- */
+
+typedef struct cuda_scope {
+    bool entered;
+} cuda_scope;
+
+/* Should entering fail, so does the first call after it, which reports it. */
+static inline cuda_scope cuda_scope_enter(const cuda_device *device)
+{
+    return (cuda_scope){device->context && cuda.context_push(device->context) == CUDA_SUCCESS};
+}
+
+static inline void cuda_scope_leave(const cuda_scope *scope)
+{
+    CUcontext context;
+    if (scope->entered)
+        (void)cuda.context_pop(&context);
+}
+
+/* The device's context is current from here to the end of the enclosing block. */
+#define CUDA_SCOPE(device)        \
+    GMV_CLEANUP(cuda_scope_leave) \
+    __attribute__((unused)) const cuda_scope scope = cuda_scope_enter(device)
+
+/* ---- errors (cuda_error.c) ------------------------------------------------------------------ */
+
+/*
+ * The status and message for a result that is not CUDA_SUCCESS of the call named `what`. Marks the
+ * device lost where the result says so. `device` may be NULL while it is being opened.
+ */
+gmv_status cuda_fail(cuda_device *device, CUresult result, const char *what, gmv_error *err);
+
+/* Whether the result means that the device is lost; marks it so then. */
+bool cuda_is_lost(cuda_device *device, CUresult result);
+
+/* Writes the result to the log for whom it may help. */
+void cuda_log(const char *what, CUresult result);
+
+/* Returns from the enclosing function unless the call succeeds: CUDA_TRY(device, fill(...), err) */
+#define CUDA_TRY(device, call, err)                                 \
+    do {                                                            \
+        CUresult cuda_result_ = cuda.call;                          \
+        if (GMV_UNLIKELY(cuda_result_ != CUDA_SUCCESS))             \
+            return cuda_fail((device), cuda_result_, #call, (err)); \
+    } while (0)
+
+/* ---- devices and memory --------------------------------------------------------------------- */
+
+/* Adjusts the estimate of what is free, and asks the driver when that was long ago or `now`. */
+void cuda_account(cuda_device *device, int64_t nbytes_freed, bool now);
+
+gmv_status cuda_memory_allocate(gmv_device *device, gmv_stream *stream, gmv_memory_kind kind,
+                                gmv_contents contents, uint64_t nbytes, gmv_memory **out_memory,
+                                gmv_error *err);
+void cuda_memory_free(gmv_memory *memory);
+
+/* ---- sharing -------------------------------------------------------------------------------- */
+
+gmv_status cuda_memory_export(gmv_memory *memory, gmv_share *out_share, gmv_error *err);
+void cuda_export_forget(cuda_device *device, cuda_memory *memory);
+gmv_status cuda_memory_import_ipc(gmv_device *device, const uint8_t handle[GMV_IPC_HANDLE_NBYTES],
+                                  int64_t nbytes, bool writable, gmv_memory **out_memory,
+                                  gmv_error *err);
+bool cuda_memory_retire(gmv_memory *memory);
+void cuda_import_free(cuda_device *device, cuda_memory *memory);
+gmv_status cuda_stream_wait_event(gmv_stream *stream, const uint8_t handle[GMV_IPC_HANDLE_NBYTES],
+                                  gmv_error *err);
+
+/* ---- streams -------------------------------------------------------------------------------- */
+
+gmv_status cuda_stream_create(gmv_device *device, gmv_stream_priority priority,
+                              gmv_stream **out_stream, gmv_error *err);
+void cuda_stream_destroy(gmv_stream *stream);
+gmv_status cuda_stream_use(gmv_stream *stream, gmv_memory *memory, gmv_error *err);
+gmv_status cuda_stream_finish(gmv_stream *stream, gmv_error *err);
+void cuda_stream_abandon(gmv_stream *stream);
+
+/* Waits for an event: spins, then blocks, or polls until the deadline and loses the device. */
+gmv_status cuda_wait(cuda_device *device, CUevent event, gmv_error *err);
+
+/* Bytes of the stream's block, pinned and on the device, and one delivery; valid until the next
+ * wait, which this may itself be. nbytes is at most CUDA_BLOCK_NBYTES. */
+typedef struct cuda_slice {
+    uint8_t *pinned;
+    CUdeviceptr scratch;
+} cuda_slice;
+
+gmv_status cuda_stream_reserve(cuda_stream *stream, size_t nbytes, cuda_slice *out_slice,
+                               gmv_error *err);
+
+/* Has `nbytes` bytes copied from pinned memory to `to` after the next wait. There must be room. */
+void cuda_stream_deliver(cuda_stream *stream, void *to, const void *from, size_t nbytes);
+void cuda_stream_deliver_counts(cuda_stream *stream, const gmv_copy_piece *pieces, const void *from,
+                                size_t n_pieces);
+
+/* A place where one kernel leaves a number for *out. NULL out: no place, and no number is made. */
+gmv_status cuda_stream_result(cuda_stream *stream, int64_t *out, cuda_result *out_result,
+                              gmv_error *err);
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+gmv_status cuda_staging_open(cuda_device *device, gmv_error *err);
+void cuda_staging_close(cuda_device *device);
+
+gmv_status cuda_copy_in(gmv_stream *stream, uint64_t destination, const void *source,
+                        uint64_t nbytes, gmv_error *err);
+gmv_status cuda_copy_out(gmv_stream *stream, void *destination, uint64_t source, uint64_t nbytes,
+                         gmv_error *err);
+gmv_status cuda_copy_within(gmv_stream *stream, uint64_t destination, uint64_t source,
+                            uint64_t nbytes, gmv_error *err);
+gmv_status cuda_fill(gmv_stream *stream, uint64_t destination, uint8_t value, uint64_t nbytes,
+                     gmv_error *err);
+
+/* ---- kernels -------------------------------------------------------------------------------- */
+
+gmv_status cuda_kernels_load(cuda_device *device, gmv_error *err);
+
+gmv_status cuda_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv_error *err);
+gmv_status cuda_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args, gmv_error *err);
+gmv_status cuda_copy_bits(gmv_stream *stream, const gmv_copy_bits *args, gmv_error *err);
+gmv_status cuda_set_bits(gmv_stream *stream, const gmv_set_bits *args, gmv_error *err);
+gmv_status cuda_combine_bits(gmv_stream *stream, const gmv_combine_bits *args, gmv_error *err);
+gmv_status cuda_count_bits(gmv_stream *stream, const gmv_count_bits *args, gmv_error *err);
+gmv_status cuda_find_bit(gmv_stream *stream, const gmv_find_bit *args, gmv_error *err);
+gmv_status cuda_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *err);
+gmv_status cuda_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, size_t n,
+                            gmv_error *err);
+
+#endif

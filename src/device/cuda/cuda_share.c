@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sharing memory with other processes by the driver's legacy handles: 64 bytes that name a whole
+ * allocation and prove nothing. They are compared whole and never parsed, logged or given back.
+ *
+ * Handles of our own are found in a table before the driver is asked. A foreign one is opened once,
+ * outside the lock, by whoever comes first; the others wait for the outcome and share it. Its size
+ * is what the driver says, so no work can leave what is mapped. It is closed when the last memory
+ * that uses it is freed, never kept to be opened again: by then it may name other data.
+ */
+#include <string.h>
+
+#include <gmv/base/alloc.h>
+
+#include "device/cuda/cuda_priv.h"
+
+#define HANDLE_POINTER "/cuda_ipc/handle"
+#define NBYTES_POINTER "/cuda_ipc/nbytes"
+#define EVENT_POINTER  "/event"
+
+_Static_assert(sizeof(CUipcMemHandle) == GMV_IPC_HANDLE_NBYTES &&
+                   sizeof(CUipcEventHandle) == GMV_IPC_HANDLE_NBYTES,
+               "handles are 64 bytes");
+
+static size_t handle_bucket(const uint8_t handle[GMV_IPC_HANDLE_NBYTES])
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < GMV_IPC_HANDLE_NBYTES; i++)
+        hash = (hash ^ handle[i]) * 16777619u;
+    return hash % CUDA_HANDLE_BUCKETS;
+}
+
+static bool handle_equal(const uint8_t *a, const uint8_t *b)
+{
+    return memcmp(a, b, GMV_IPC_HANDLE_NBYTES) == 0;
+}
+
+/* ---- exports -------------------------------------------------------------------------------- */
+
+/* Makes `handle` the memory's unless another thread was faster. */
+static void export_publish(cuda_exports *exports, cuda_memory *memory, const CUipcMemHandle *handle)
+{
+    pthread_mutex_lock(&exports->lock);
+    if (!memory->exported) {
+        memcpy(memory->handle, handle, sizeof memory->handle);
+        cuda_memory **head = &exports->buckets[handle_bucket(memory->handle)];
+        memory->exported = true;
+        memory->next_export = *head;
+        *head = memory;
+    }
+    pthread_mutex_unlock(&exports->lock);
+}
+
+static bool export_is_done(cuda_exports *exports, const cuda_memory *memory)
+{
+    pthread_mutex_lock(&exports->lock);
+    bool done = memory->exported;
+    pthread_mutex_unlock(&exports->lock);
+    return done;
+}
+
+gmv_status cuda_memory_export(gmv_memory *base, gmv_share *out_share, gmv_error *err)
+{
+    cuda_memory *memory = cuda_memory_of(base);
+    cuda_device *device = cuda_device_of(base->device);
+    if (!export_is_done(&device->exports, memory)) {
+        CUipcMemHandle handle;
+        CUDA_SCOPE(device);
+        CUDA_TRY(device, ipc_export(&handle, base->address), err);
+        export_publish(&device->exports, memory, &handle);
+    }
+    *out_share = (gmv_share){.mechanism = GMV_SHARE_CUDA_IPC, .nbytes = base->nbytes};
+    memcpy(out_share->ipc_handle, memory->handle, sizeof out_share->ipc_handle);
+    memcpy(out_share->device_uuid, base->device->info.uuid, sizeof out_share->device_uuid);
+    return GMV_OK;
+}
+
+void cuda_export_forget(cuda_device *device, cuda_memory *memory)
+{
+    if (memory->base.kind != GMV_MEMORY_EXPORTABLE)
+        return;
+    pthread_mutex_lock(&device->exports.lock);
+    if (memory->exported) {
+        cuda_memory **link = &device->exports.buckets[handle_bucket(memory->handle)];
+        while (*link && *link != memory)
+            link = &(*link)->next_export;
+        if (*link)
+            *link = memory->next_export;
+        memory->exported = false;
+    }
+    pthread_mutex_unlock(&device->exports.lock);
+}
+
+/* Fails if the handle is one that this daemon has given out. */
+static gmv_status export_check_foreign(cuda_device *device, const uint8_t *handle, gmv_error *err)
+{
+    gmv_id owner = {0};
+    pthread_mutex_lock(&device->exports.lock);
+    const cuda_memory *memory = device->exports.buckets[handle_bucket(handle)];
+    while (memory && !handle_equal(memory->handle, handle))
+        memory = memory->next_export;
+    if (memory)
+        owner = memory->base.owner;
+    bool found = memory != NULL;
+    pthread_mutex_unlock(&device->exports.lock);
+    if (!found)
+        return GMV_OK;
+    gmv_status status = gmv_fail(err, GMV_ERR_HANDLE_EXPORTED_HERE, HANDLE_POINTER,
+                                 "this daemon has exported that memory itself; use the buffer's "
+                                 "own handle");
+    if (err && owner.kind != GMV_KIND_ANY) {
+        err->has_subject = true;
+        err->subject = owner;
+        err->subject_alive = true;
+    }
+    return status;
+}
+
+/* ---- what the driver says of a handle ------------------------------------------------------- */
+
+typedef struct handle_row {
+    CUresult result;
+    const char *message;
+} handle_row;
+
+static const char handle_same_process[] =
+    "the driver takes the exporter for this very process: it has the same process id in another "
+    "PID namespace; let the containers share one (--pid=host or --pid=container:NAME)";
+static const char handle_gone[] =
+    "the exporter is gone, or holds the memory in another context; export it again from a process "
+    "that is running";
+static const char handle_elsewhere[] =
+    "the memory cannot be mapped on this device: it is another GPU's without peer access, or "
+    "another MIG instance's; compare the device's uuid";
+
+static const handle_row handle_rows[] = {
+    {CUDA_ERROR_INVALID_VALUE,
+     "the handle is no longer good, not one of cudaIpcGetMemHandle, or of memory that it cannot "
+     "carry (cudaMallocAsync, pools, VMM, managed); allocate with cudaMalloc and export again"},
+    {CUDA_ERROR_INVALID_CONTEXT, handle_same_process},
+    {CUDA_ERROR_INVALID_HANDLE, handle_gone},
+    {CUDA_ERROR_MAP_FAILED, handle_elsewhere},
+    {CUDA_ERROR_ALREADY_MAPPED, handle_elsewhere},
+    {CUDA_ERROR_INVALID_DEVICE, handle_elsewhere},
+    {CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, handle_elsewhere},
+    {CUDA_ERROR_TOO_MANY_PEERS, handle_elsewhere},
+    {CUDA_ERROR_NOT_SUPPORTED,
+     "this system has no CUDA interprocess handles; the driver refuses them under some "
+     "virtualization"},
+};
+
+static gmv_status handle_fail(cuda_device *device, CUresult result, const char *what,
+                              const char *pointer, gmv_error *err)
+{
+    if (result == CUDA_ERROR_OUT_OF_MEMORY || cuda_is_lost(device, result))
+        return cuda_fail(device, result, what, err);
+    cuda_log(what, result);
+    const char *message = "the driver cannot open the handle; export it again";
+    for (size_t i = 0; i < sizeof handle_rows / sizeof handle_rows[0]; i++)
+        if (handle_rows[i].result == result)
+            message = handle_rows[i].message;
+    return gmv_fail(err, GMV_ERR_HANDLE_INVALID, pointer, "%s", message);
+}
+
+/* ---- the table of imports ------------------------------------------------------------------- */
+
+/* Under the lock. */
+static void imports_unlink(cuda_imports *imports, const cuda_import *import)
+{
+    cuda_import **link = &imports->buckets[handle_bucket(import->handle)];
+    while (*link && *link != import)
+        link = &(*link)->next;
+    if (*link)
+        *link = import->next;
+}
+
+/*
+ * Counts the import of fresh->handle and waits until it is open or has failed; or enters `fresh`
+ * itself as opening, and returns it.
+ */
+static cuda_import *imports_join(cuda_imports *imports, cuda_import *fresh)
+{
+    cuda_import **head = &imports->buckets[handle_bucket(fresh->handle)];
+    pthread_mutex_lock(&imports->lock);
+    cuda_import *import = *head;
+    while (import && !handle_equal(import->handle, fresh->handle))
+        import = import->next;
+    if (!import) {
+        import = fresh;
+        import->next = *head;
+        *head = import;
+    } else {
+        import->count++;
+        while (import->state == CUDA_IMPORT_OPENING)
+            pthread_cond_wait(&imports->opened, &imports->lock);
+    }
+    pthread_mutex_unlock(&imports->lock);
+    return import;
+}
+
+/* Opens and measures; closed again if that fails. */
+static CUresult import_open(cuda_import *import)
+{
+    CUipcMemHandle handle;
+    memcpy(&handle, import->handle, sizeof handle);
+    CUresult result = cuda.ipc_open(&import->opened, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = cuda.memory_range(&import->base, &import->nbytes, import->opened);
+    if (result == CUDA_SUCCESS && import->nbytes == 0)
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_ERROR_NOT_FOUND)
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (result != CUDA_SUCCESS)
+        (void)cuda.ipc_close(import->opened);
+    return result;
+}
+
+/* Opens what imports_join has entered, and tells those who wait. */
+static void imports_open(cuda_device *device, cuda_import *import)
+{
+    cuda_imports *imports = &device->imports;
+    CUresult result = import_open(import);
+    pthread_mutex_lock(&imports->lock);
+    import->result = result;
+    import->state = result == CUDA_SUCCESS ? CUDA_IMPORT_OPEN : CUDA_IMPORT_FAILED;
+    if (result == CUDA_SUCCESS)
+        atomic_fetch_add(&imports->n_mappings, 1);
+    else
+        imports_unlink(imports, import);
+    pthread_cond_broadcast(&imports->opened);
+    pthread_mutex_unlock(&imports->lock);
+}
+
+/* Gives up one count; the last one closes what is open. */
+static void import_release(cuda_device *device, cuda_import *import)
+{
+    cuda_imports *imports = &device->imports;
+    pthread_mutex_lock(&imports->lock);
+    bool last = --import->count == 0;
+    bool opened = import->state == CUDA_IMPORT_OPEN;
+    if (last && opened)
+        imports_unlink(imports, import);
+    pthread_mutex_unlock(&imports->lock);
+    if (!last)
+        return;
+    if (opened) {
+        atomic_fetch_sub(&imports->n_mappings, 1);
+        if (!gmv_device_is_lost(&device->base, NULL)) {
+            CUDA_SCOPE(device);
+            CUresult result = cuda.ipc_close(import->opened);
+            if (result != CUDA_SUCCESS) {
+                cuda_log("ipc_close", result);
+                (void)cuda_is_lost(device, result);
+            }
+        }
+    }
+    gmv_free(import);
+}
+
+/* A counted, open import of the handle. */
+static gmv_status import_acquire(cuda_device *device, const uint8_t *handle,
+                                 cuda_import **out_import, gmv_error *err)
+{
+    cuda_import *fresh = gmv_calloc(1, sizeof *fresh);
+    if (!fresh)
+        return gmv_fail_no_memory(err);
+    memcpy(fresh->handle, handle, sizeof fresh->handle);
+    fresh->state = CUDA_IMPORT_OPENING;
+    fresh->count = 1;
+    cuda_import *import = imports_join(&device->imports, fresh);
+    if (import == fresh)
+        imports_open(device, import);
+    else
+        gmv_free(fresh);
+    if (import->state == CUDA_IMPORT_OPEN) {
+        *out_import = import;
+        return GMV_OK;
+    }
+    CUresult result = import->result;
+    import_release(device, import);
+    return handle_fail(device, result, "ipc_open", HANDLE_POINTER, err);
+}
+
+/* ---- imported memory ------------------------------------------------------------------------ */
+
+static gmv_status import_cover(const cuda_import *import, int64_t claim, uint64_t *out_nbytes,
+                               gmv_error *err)
+{
+    if (claim >= 0 && (uint64_t)claim > import->nbytes)
+        return gmv_fail(err, GMV_ERR_OUT_OF_BOUNDS, NBYTES_POINTER,
+                        "nbytes is %lld, but the allocation has %llu bytes", (long long)claim,
+                        (unsigned long long)import->nbytes);
+    *out_nbytes = claim < 0 ? import->nbytes : (uint64_t)claim;
+    return GMV_OK;
+}
+
+static gmv_status import_memory(cuda_device *device, const uint8_t *handle, int64_t claim,
+                                cuda_memory *memory, gmv_error *err)
+{
+    uint64_t nbytes = 0;
+    CUDA_SCOPE(device);
+    GMV_TRY(export_check_foreign(device, handle, err));
+    GMV_TRY(import_acquire(device, handle, &memory->import, err));
+    gmv_status status = import_cover(memory->import, claim, &nbytes, err);
+    if (status != GMV_OK || nbytes == 0) {
+        import_release(device, memory->import);
+        memory->import = NULL;
+        return status;
+    }
+    atomic_fetch_add(&memory->import->users, 1);
+    memory->base.address = memory->import->base;
+    memory->base.nbytes = nbytes;
+    memory->base.capacity = nbytes;
+    return GMV_OK;
+}
+
+gmv_status cuda_memory_import_ipc(gmv_device *base, const uint8_t handle[GMV_IPC_HANDLE_NBYTES],
+                                  int64_t nbytes, bool writable, gmv_memory **out_memory,
+                                  gmv_error *err)
+{
+    cuda_memory *memory = gmv_calloc(1, sizeof *memory);
+    if (!memory)
+        return gmv_fail_no_memory(err);
+    memory->base.device = base;
+    memory->base.kind = GMV_MEMORY_IMPORTED;
+    memory->base.readonly = !writable;
+    gmv_status status = import_memory(cuda_device_of(base), handle, nbytes, memory, err);
+    if (status != GMV_OK) {
+        gmv_free(memory);
+        return status;
+    }
+    *out_memory = &memory->base;
+    return GMV_OK;
+}
+
+bool cuda_memory_retire(gmv_memory *base)
+{
+    cuda_memory *memory = cuda_memory_of(base);
+    if (memory->retired || !memory->import)
+        return false;
+    memory->retired = true;
+    return atomic_fetch_sub(&memory->import->users, 1) == 1;
+}
+
+void cuda_import_free(cuda_device *device, cuda_memory *memory)
+{
+    (void)cuda_memory_retire(&memory->base);
+    if (memory->import)
+        import_release(device, memory->import);
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+gmv_status cuda_stream_wait_event(gmv_stream *base, const uint8_t handle[GMV_IPC_HANDLE_NBYTES],
+                                  gmv_error *err)
+{
+    cuda_stream *stream = cuda_stream_of(base);
+    cuda_device *device = cuda_stream_device(stream);
+    CUipcEventHandle opaque;
+    CUevent event = NULL;
+    memcpy(&opaque, handle, sizeof opaque);
+    CUDA_SCOPE(device);
+    CUresult result = cuda.ipc_open_event(&event, opaque);
+    if (result != CUDA_SUCCESS &&
+        (result == CUDA_ERROR_OUT_OF_MEMORY || cuda_is_lost(device, result)))
+        return cuda_fail(device, result, "ipc_open_event", err);
+    if (result != CUDA_SUCCESS) {
+        cuda_log("ipc_open_event", result);
+        return gmv_fail(err, GMV_ERR_HANDLE_INVALID, EVENT_POINTER, "%s",
+                        result == CUDA_ERROR_INVALID_CONTEXT
+                            ? handle_same_process
+                            : "the driver cannot open the event; make it with the interprocess and "
+                              "no-timing flags, and keep it until the answer is there");
+    }
+    stream->busy = true;
+    result = cuda.stream_wait_event(stream->handle, event, 0);
+    (void)cuda.event_destroy(event); /* what waits for it goes on waiting */
+    if (result != CUDA_SUCCESS)
+        return cuda_fail(device, result, "stream_wait_event", err);
+    return GMV_OK;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Strings of bits in pieces of 128. A piece lies in one aligned block of 16 bytes or across two, so
+ * two aligned loads and a shift get it, whatever byte and bit the string begins at. Blocks that
+ * are not wholly inside the string's bytes are read byte by byte: no byte outside is touched.
+ */
+#ifndef GMV_DEVICE_CUDA_KERNELS_BITS_H
+#define GMV_DEVICE_CUDA_KERNELS_BITS_H
+
+#include "device/cuda/kernels/language.cuh"
+
+/* `begin` and `end` bound the bytes that hold the string; blocks 0: all ones. */
+typedef struct bit_source {
+    uint64_t begin, end;
+    uint64_t blocks; /* `begin` rounded down to 16 */
+    uint32_t shift;  /* where in its block a piece begins, 0 to 127 */
+} bit_source;
+
+DEVICE bit_source source_of(cuda_bits bits, uint64_t n)
+{
+    bit_source source = {0, 0, 0, 0};
+    if (bits.address == 0)
+        return source;
+    source.begin = bits.address + bits.offset / 8;
+    source.end = n ? source.begin + (bits.offset % 8 + n + 7) / 8 : source.begin;
+    source.blocks = source.begin & ~UINT64_C(15);
+    source.shift = (uint32_t)(source.begin % 16 * 8 + bits.offset % 8);
+    return source;
+}
+
+/* The block at `address`; bytes that are not the string's are 0. */
+DEVICE block16 source_block(const bit_source *source, uint64_t address)
+{
+    block16 value = {0, 0};
+    if (address >= source->begin && address + 16 <= source->end)
+        return load128(address);
+    if (address >= source->end || address + 16 <= source->begin)
+        return value;
+    for (uint32_t i = 0; i < 16; i++) {
+        if (address + i < source->begin || address + i >= source->end)
+            continue;
+        uint64_t byte = (uint64_t)load8(address + i) << 8 * (i % 8);
+        if (i < 8)
+            value.low |= byte;
+        else
+            value.high |= byte;
+    }
+    return value;
+}
+
+/* The 128 bits from bit `shift` of the first block on. */
+DEVICE block16 block_funnel(block16 first, block16 second, uint32_t shift)
+{
+    uint64_t a = first.low, b = first.high, c = second.low;
+    if (shift & 64) {
+        a = first.high;
+        b = second.low;
+        c = second.high;
+    }
+    uint32_t rest = shift & 63;
+    block16 value = {a >> rest | b << 1 << (63 - rest), b >> rest | c << 1 << (63 - rest)};
+    return value;
+}
+
+/* Whether all blocks from the one at `first` to the one at `last` are wholly the string's. */
+DEVICE bool source_holds(const bit_source *source, uint64_t first, uint64_t last)
+{
+    return first >= source->begin && last + 16 <= source->end;
+}
+
+/*
+ * Pieces first, first + stride, ... of the string: all loads are under way before the first one is
+ * needed. Bits past the string's end are anything.
+ */
+#define SOURCE_PIECES(source, first, stride, n_pieces, out)                                     \
+    do {                                                                                        \
+        const uint64_t step_ = 16 * (stride);                                                   \
+        const uint64_t at_ = (source).blocks + 16 * (first);                                    \
+        const bool shifted_ = (source).shift != 0;                                              \
+        block16 lower_[n_pieces], upper_[n_pieces];                                             \
+        if (source_holds(&(source), at_, at_ + ((n_pieces)-1) * step_ + (shifted_ ? 16 : 0))) { \
+            UNROLL                                                                              \
+            for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                                        \
+                upper_[i_] = lower_[i_] = load128(at_ + i_ * step_);                            \
+            if (shifted_) {                                                                     \
+                UNROLL                                                                          \
+                for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                                    \
+                    upper_[i_] = load128(at_ + i_ * step_ + 16);                                \
+            }                                                                                   \
+        } else {                                                                                \
+            UNROLL                                                                              \
+            for (uint32_t i_ = 0; i_ < (n_pieces); i_++) {                                      \
+                upper_[i_] = lower_[i_] = source_block(&(source), at_ + i_ * step_);            \
+                if (shifted_)                                                                   \
+                    upper_[i_] = source_block(&(source), at_ + i_ * step_ + 16);                \
+            }                                                                                   \
+        }                                                                                       \
+        UNROLL                                                                                  \
+        for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                                            \
+            (out)[i_] = block_funnel(lower_[i_], upper_[i_], (source).shift);                   \
+    } while (0)
+
+/* The same without the shift, of the aligned blocks. */
+#define SOURCE_BLOCKS(source, first, stride, n_pieces, out)               \
+    do {                                                                  \
+        const uint64_t step_ = 16 * (stride);                             \
+        const uint64_t at_ = (source).blocks + 16 * (first);              \
+        if (source_holds(&(source), at_, at_ + ((n_pieces)-1) * step_)) { \
+            UNROLL                                                        \
+            for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                  \
+                (out)[i_] = load128(at_ + i_ * step_);                    \
+        } else {                                                          \
+            UNROLL                                                        \
+            for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                  \
+                (out)[i_] = source_block(&(source), at_ + i_ * step_);    \
+        }                                                                 \
+    } while (0)
+
+/* Piece `piece` of a string of n bits with what is past its end cleared. */
+DEVICE block16 piece_clip(block16 value, uint64_t piece, uint64_t n)
+{
+    uint64_t begin = 128 * piece;
+    if (begin + 128 > n) {
+        uint64_t left = n > begin ? n - begin : 0;
+        value.low &= low_ones(left);
+        value.high &= left > 64 ? low_ones(left - 64) : 0;
+    }
+    return value;
+}
+
+/* Stores 16 bytes at `offset` of an output that is aligned to 16, or what of them is inside it. */
+DEVICE void output_store(uint64_t output, uint64_t output_nbytes, uint64_t offset, block16 value)
+{
+    if (offset + 16 <= output_nbytes) {
+        store128(output + offset, value);
+        return;
+    }
+    for (uint32_t i = 0; i < 16; i++)
+        if (offset + i < output_nbytes)
+            store8(output + offset + i, (uint8_t)((i < 8 ? value.low : value.high) >> 8 * (i % 8)));
+}
+
+/* `count` bits (1 to 32) from bit `first` on, from the bytes that hold them only. */
+DEVICE uint32_t bits_read(cuda_bits bits, uint64_t first, uint32_t count)
+{
+    if (bits.address == 0)
+        return (uint32_t)low_ones(count);
+    uint64_t position = bits.offset + first;
+    uint64_t address = bits.address + position / 8, value = 0;
+    uint32_t shift = (uint32_t)(position % 8), nbytes = (shift + count + 7) / 8;
+    UNROLL
+    for (uint32_t i = 0; i < 5; i++)
+        if (i < nbytes)
+            value |= (uint64_t)load8(address + i) << 8 * i;
+    return (uint32_t)(value >> shift & low_ones(count));
+}
+
+/* The same of a string of n bits; the bits past its end are 0, and count may reach beyond it. */
+DEVICE uint32_t bits_read_inside(cuda_bits bits, uint64_t first, uint32_t count, uint64_t n)
+{
+    if (first >= n)
+        return 0;
+    return bits_read(bits, first, n - first < count ? (uint32_t)(n - first) : count);
+}
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The language that the kernels are written in: what C and CUDA C++ have in common, and these
+ * names. nvcc makes device code of it; any C compiler makes functions that tests run a thread at a
+ * time, on host memory (tests/device/cuda_emulator.c). Threads talk to each other in the functions
+ * below only, and there never by waiting for one another, so one after the other is an order they
+ * may run in.
+ */
+#ifndef GMV_DEVICE_CUDA_KERNELS_LANGUAGE_H
+#define GMV_DEVICE_CUDA_KERNELS_LANGUAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/cuda/kernels/arguments.h"
+
+#define WARP_THREADS 32
+#define BLOCK_WARPS  (GMV_CUDA_THREADS / WARP_THREADS)
+
+/* 16 bytes, which are loaded and stored at once. */
+typedef struct block16 {
+    uint64_t low, high;
+} block16;
+
+#ifdef __CUDACC__
+
+#    define KERNEL(name, type)                                         \
+        extern "C" __global__ void __launch_bounds__(GMV_CUDA_THREADS) \
+            gmv_##name(const __grid_constant__ type args)
+#    define DEVICE static __device__ __forceinline__
+#    define UNROLL _Pragma("unroll")
+
+DEVICE uint32_t thread_index(void)
+{
+    return threadIdx.x;
+}
+
+DEVICE uint64_t block_index(void)
+{
+    return blockIdx.x;
+}
+
+DEVICE uint64_t grid_blocks(void)
+{
+    return gridDim.x;
+}
+
+/* Caches of all levels: what a thread loads beside its own piece is its neighbour's. */
+DEVICE uint8_t load8(uint64_t address)
+{
+    return __ldca((const unsigned char *)address);
+}
+
+DEVICE uint16_t load16(uint64_t address)
+{
+    return __ldca((const unsigned short *)address);
+}
+
+DEVICE uint32_t load32(uint64_t address)
+{
+    return __ldca((const unsigned int *)address);
+}
+
+DEVICE uint64_t load64(uint64_t address)
+{
+    return __ldca((const unsigned long long *)address);
+}
+
+DEVICE block16 load128(uint64_t address)
+{
+    ulonglong2 both = __ldca((const ulonglong2 *)address);
+    block16 value = {both.x, both.y};
+    return value;
+}
+
+DEVICE void store8(uint64_t address, uint8_t value)
+{
+    __stwb((unsigned char *)address, value);
+}
+
+DEVICE void store16(uint64_t address, uint16_t value)
+{
+    __stwb((unsigned short *)address, value);
+}
+
+DEVICE void store32(uint64_t address, uint32_t value)
+{
+    __stwb((unsigned int *)address, value);
+}
+
+DEVICE void store64(uint64_t address, uint64_t value)
+{
+    __stwb((unsigned long long *)address, (unsigned long long)value);
+}
+
+DEVICE void store128(uint64_t address, block16 value)
+{
+    __stwb((ulonglong2 *)address, make_ulonglong2(value.low, value.high));
+}
+
+DEVICE uint32_t count_ones(uint64_t word)
+{
+    return (uint32_t)__popcll((unsigned long long)word);
+}
+
+/* The number of zeros below the lowest one; word is not 0. */
+DEVICE uint32_t lowest_one(uint64_t word)
+{
+    return (uint32_t)__ffsll((long long)word) - 1;
+}
+
+DEVICE uint64_t atomic_add(uint64_t *address, uint64_t value)
+{
+    return atomicAdd((unsigned long long *)address, (unsigned long long)value);
+}
+
+DEVICE void atomic_max(uint64_t *address, uint64_t value)
+{
+    (void)atomicMax((unsigned long long *)address, (unsigned long long)value);
+}
+
+/* The value that was there, and 0 from now on. */
+DEVICE uint64_t atomic_take(uint64_t *address)
+{
+    return atomicExch((unsigned long long *)address, 0ull);
+}
+
+DEVICE uint64_t atomic_peek(const uint64_t *address)
+{
+    return *(const volatile uint64_t *)address;
+}
+
+/* What was written before it is seen, by whoever sees what is written after it. */
+DEVICE void memory_fence(void)
+{
+    __threadfence();
+}
+
+DEVICE void system_fence(void)
+{
+    __threadfence_system();
+}
+
+/* All threads of a warp call it together; the sum or the largest is in lane 0. */
+DEVICE uint64_t warp_combine(uint64_t value, bool largest)
+{
+    UNROLL
+    for (int distance = WARP_THREADS / 2; distance > 0; distance /= 2) {
+        uint64_t other =
+            __shfl_down_sync(0xffffffffu, (unsigned long long)value, (unsigned)distance);
+        value = largest ? (value > other ? value : other) : value + other;
+    }
+    return value;
+}
+
+/* The same for a block; true in the one thread that has got the outcome. */
+DEVICE bool block_combine(uint64_t *value, bool largest)
+{
+    __shared__ uint64_t parts[BLOCK_WARPS];
+    uint64_t part = warp_combine(*value, largest);
+    if (threadIdx.x % WARP_THREADS == 0)
+        parts[threadIdx.x / WARP_THREADS] = part;
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return false;
+    UNROLL
+    for (int warp = 1; warp < BLOCK_WARPS; warp++)
+        part = largest ? (part > parts[warp] ? part : parts[warp]) : part + parts[warp];
+    *value = part;
+    return true;
+}
+
+DEVICE bool warp_combine_sum(uint64_t *value)
+{
+    *value = warp_combine(*value, false);
+    return threadIdx.x % WARP_THREADS == 0;
+}
+
+/* How many callers of block_combine get true. */
+DEVICE uint64_t combined_blocks(uint64_t blocks)
+{
+    return blocks;
+}
+
+/* Bit l of the outcome is bit `k` of what lane l of the warp passes. */
+#    define WARP_COLUMN(column, k, lane, bits_of_lane) \
+        ((column) = __ballot_sync(0xffffffffu, (bits_of_lane) >> (k)&1))
+#    define WARP_LANES_BEGIN(lane) uint32_t lane = threadIdx.x % WARP_THREADS;
+#    define WARP_LANES_END
+
+#else
+
+#    include <string.h>
+
+#    define KERNEL(name, type) void emulated_##name(const type args)
+#    define DEVICE             static inline __attribute__((unused))
+#    define UNROLL
+
+/* Which thread is running; set by the emulator. */
+typedef struct cuda_emulated {
+    uint32_t thread;
+    uint64_t block, blocks;
+} cuda_emulated;
+extern _Thread_local cuda_emulated cuda_emulated_now;
+
+DEVICE uint32_t thread_index(void)
+{
+    return cuda_emulated_now.thread;
+}
+
+DEVICE uint64_t block_index(void)
+{
+    return cuda_emulated_now.block;
+}
+
+DEVICE uint64_t grid_blocks(void)
+{
+    return cuda_emulated_now.blocks;
+}
+
+/* A misaligned access is an error on the device, so it is one here. */
+#    define DEFINE_ACCESS(bits, type)                                       \
+        DEVICE type load##bits(uint64_t address)                            \
+        {                                                                   \
+            type value;                                                     \
+            if (address % sizeof value)                                     \
+                __builtin_trap();                                           \
+            memcpy(&value, (const void *)(uintptr_t)address, sizeof value); \
+            return value;                                                   \
+        }                                                                   \
+        DEVICE void store##bits(uint64_t address, type value)               \
+        {                                                                   \
+            if (address % sizeof value)                                     \
+                __builtin_trap();                                           \
+            memcpy((void *)(uintptr_t)address, &value, sizeof value);       \
+        }
+
+DEFINE_ACCESS(8, uint8_t)
+DEFINE_ACCESS(16, uint16_t)
+DEFINE_ACCESS(32, uint32_t)
+DEFINE_ACCESS(64, uint64_t)
+DEFINE_ACCESS(128, block16)
+
+DEVICE uint32_t count_ones(uint64_t word)
+{
+    return (uint32_t)__builtin_popcountll(word);
+}
+
+DEVICE uint32_t lowest_one(uint64_t word)
+{
+    return (uint32_t)__builtin_ctzll(word);
+}
+
+DEVICE uint64_t atomic_add(uint64_t *address, uint64_t value)
+{
+    return __atomic_fetch_add(address, value, __ATOMIC_SEQ_CST);
+}
+
+DEVICE void atomic_max(uint64_t *address, uint64_t value)
+{
+    uint64_t old = __atomic_load_n(address, __ATOMIC_SEQ_CST);
+    while (old < value && !__atomic_compare_exchange_n(address, &old, value, false,
+                                                       __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        continue;
+}
+
+DEVICE uint64_t atomic_take(uint64_t *address)
+{
+    return __atomic_exchange_n(address, 0, __ATOMIC_SEQ_CST);
+}
+
+DEVICE uint64_t atomic_peek(const uint64_t *address)
+{
+    return __atomic_load_n(address, __ATOMIC_SEQ_CST);
+}
+
+DEVICE void memory_fence(void)
+{
+}
+
+DEVICE void system_fence(void)
+{
+}
+
+/* Every thread brings what it has on its own. */
+DEVICE bool block_combine(uint64_t *value, bool largest)
+{
+    (void)value;
+    (void)largest;
+    return true;
+}
+
+DEVICE bool warp_combine_sum(uint64_t *value)
+{
+    (void)value;
+    return true;
+}
+
+DEVICE uint64_t combined_blocks(uint64_t blocks)
+{
+    return blocks * GMV_CUDA_THREADS;
+}
+
+/* Every thread asks all lanes of its warp. */
+#    define WARP_LANES_BEGIN(lane) for (uint32_t lane = 0; lane < WARP_THREADS; lane++) {
+#    define WARP_LANES_END         }
+#    define WARP_COLUMN(column, k, lane, bits_of_lane) \
+        ((column) |= ((bits_of_lane) >> (k)&1) << (lane))
+
+#endif
+
+DEVICE uint64_t low_ones(uint64_t n_bits)
+{
+    return n_bits >= 64 ? UINT64_MAX : (UINT64_C(1) << n_bits) - 1;
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From bits to bits, and from bits to numbers. */
+#ifndef GMV_DEVICE_CUDA_KERNELS_MASKS_H
+#define GMV_DEVICE_CUDA_KERNELS_MASKS_H
+
+#include "device/cuda/kernels/bits.cuh"
+#include "device/cuda/kernels/sums.cuh"
+
+/* ---- combining ------------------------------------------------------------------------------- */
+
+DEVICE void pieces_combine(block16 *pieces, const block16 *more, bool is_or)
+{
+    UNROLL
+    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
+        pieces[i].low = is_or ? pieces[i].low | more[i].low : pieces[i].low & more[i].low;
+        pieces[i].high = is_or ? pieces[i].high | more[i].high : pieces[i].high & more[i].high;
+    }
+}
+
+KERNEL(combine_bits, cuda_combine_args)
+{
+    uint64_t first = block_index() * (GMV_CUDA_THREADS * GMV_CUDA_PIECES) + thread_index();
+    block16 pieces[GMV_CUDA_PIECES], more[GMV_CUDA_PIECES];
+    uint64_t ones = 0;
+    UNROLL
+    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++)
+        pieces[i].low = pieces[i].high = args.is_or ? 0 : UINT64_MAX;
+    for (uint32_t input = 0; input < args.n_inputs; input++) {
+        bit_source source = source_of(args.inputs[input], args.n);
+        if (source.blocks) {
+            SOURCE_PIECES(source, first, GMV_CUDA_THREADS, GMV_CUDA_PIECES, more);
+        } else {
+            UNROLL
+            for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++)
+                more[i].low = more[i].high = UINT64_MAX;
+        }
+        pieces_combine(pieces, more, args.is_or);
+    }
+    UNROLL
+    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
+        uint64_t piece = first + (uint64_t)i * GMV_CUDA_THREADS;
+        block16 value = piece_clip(pieces[i], piece, args.n);
+        output_store(args.output, args.output_nbytes, 16 * piece, value);
+        ones += count_ones(value.low) + count_ones(value.high);
+    }
+    result_add(args.set_count, ones);
+}
+
+/* The first and the last byte of a range, of which some bits stay. */
+KERNEL(set_edges, cuda_edges_args)
+{
+    uint32_t edge = thread_index();
+    if (block_index() != 0 || edge >= 2 || args.addresses[edge] == 0)
+        return;
+    uint8_t byte = load8(args.addresses[edge]);
+    byte = (uint8_t)(args.valid ? byte | args.masks[edge] : byte & ~args.masks[edge]);
+    store8(args.addresses[edge], byte);
+}
+
+/* ---- counting and finding -------------------------------------------------------------------- */
+
+KERNEL(count_bits, cuda_scan_args)
+{
+    uint64_t first = block_index() * (GMV_CUDA_THREADS * GMV_CUDA_PIECES) + thread_index();
+    bit_source source = source_of(args.bits, args.n);
+    uint64_t begin_bit = source.shift, end_bit = source.shift + args.n, ones = 0;
+    block16 blocks[GMV_CUDA_PIECES];
+    /* The blocks are counted where they lie: nothing is shifted, only the ends are cut off. */
+    SOURCE_BLOCKS(source, first, GMV_CUDA_THREADS, GMV_CUDA_PIECES, blocks);
+    UNROLL
+    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
+        uint64_t block = first + (uint64_t)i * GMV_CUDA_THREADS;
+        block16 value = piece_clip(blocks[i], block, end_bit);
+        if (block == 0) {
+            value.low &= begin_bit < 64 ? ~low_ones(begin_bit) : 0;
+            value.high &= begin_bit > 64 ? ~low_ones(begin_bit - 64) : UINT64_MAX;
+        }
+        ones += count_ones(value.low) + count_ones(value.high);
+    }
+    result_add(args.result, ones);
+}
+
+/* What is looked for is the largest distance of a one from the end: 0 is then "none". */
+KERNEL(find_bit, cuda_scan_args)
+{
+    uint64_t tile = block_index() * (GMV_CUDA_THREADS * GMV_CUDA_PIECES);
+    uint64_t first = tile + thread_index();
+    bit_source source = source_of(args.bits, args.n);
+    block16 pieces[GMV_CUDA_PIECES];
+    uint64_t best = 0;
+    if (result_largest_so_far(args.result) + 128 * tile < args.n) {
+        SOURCE_PIECES(source, first, GMV_CUDA_THREADS, GMV_CUDA_PIECES, pieces);
+        UNROLL
+        for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
+            uint64_t piece = first + (uint64_t)i * GMV_CUDA_THREADS;
+            block16 value = piece_clip(pieces[i], piece, args.n);
+            if ((value.low | value.high) && best == 0)
+                best = args.n - 128 * piece -
+                       (value.low ? lowest_one(value.low) : 64 + lowest_one(value.high));
+        }
+    }
+    result_subtract_largest(args.result, args.n, best);
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Many runs of bits at once: the buffers of a packed table (bytes are bits, eight of them), or the
+ * segments of a mask. Warps share all tiles of all runs evenly, so a table of one long and a
+ * thousand short columns is no slower than its bytes.
+ */
+#ifndef GMV_DEVICE_CUDA_KERNELS_PIECES_H
+#define GMV_DEVICE_CUDA_KERNELS_PIECES_H
+
+#include "device/cuda/kernels/bits.cuh"
+
+/* The last piece that begins at or before the tile. All lanes look for the same. */
+DEVICE const cuda_piece *piece_find(const cuda_pieces_args *args, uint64_t tile)
+{
+    const cuda_piece *pieces = (const cuda_piece *)args->pieces;
+    uint64_t low = 0, high = args->n_pieces;
+    while (high - low > 1) {
+        uint64_t middle = low + (high - low) / 2;
+        if (pieces[middle].first_tile <= tile)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &pieces[low];
+}
+
+DEVICE uint64_t warp_tile(void)
+{
+    return block_index() * BLOCK_WARPS + thread_index() / WARP_THREADS;
+}
+
+/* The thread's first piece of 16 bytes in its tile. */
+DEVICE uint64_t tile_first(uint64_t tile)
+{
+    return tile * (GMV_CUDA_WARP_TILE / 16) + thread_index() % WARP_THREADS;
+}
+
+DEVICE void counter_add(uint64_t counter, uint64_t value)
+{
+    if (counter && warp_combine_sum(&value) && value)
+        (void)atomic_add((uint64_t *)counter, value);
+}
+
+KERNEL(copy_pieces, cuda_pieces_args)
+{
+    uint64_t tile = warp_tile(), ones = 0;
+    if (tile >= args.n_tiles)
+        return;
+    const cuda_piece piece = *piece_find(&args, tile);
+    uint64_t first = tile_first(tile - piece.first_tile);
+    bit_source source = source_of(piece.bits, piece.n);
+    block16 values[GMV_CUDA_PIECES];
+    if (source.blocks) {
+        SOURCE_PIECES(source, first, WARP_THREADS, GMV_CUDA_PIECES, values);
+    } else {
+        UNROLL
+        for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++)
+            values[i].low = values[i].high = UINT64_MAX;
+    }
+    UNROLL
+    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
+        uint64_t index = first + (uint64_t)i * WARP_THREADS;
+        block16 value = piece_clip(values[i], index, piece.n);
+        output_store(piece.destination, piece.capacity, 16 * index, value);
+        ones += count_ones(value.low) + count_ones(value.high);
+    }
+    counter_add(piece.counter, ones);
+}
+
+KERNEL(count_ranges, cuda_pieces_args)
+{
+    uint64_t tile = warp_tile(), ones = 0;
+    if (tile >= args.n_tiles)
+        return;
+    const cuda_piece piece = *piece_find(&args, tile);
+    uint64_t first = tile_first(tile - piece.first_tile);
+    bit_source source = source_of(piece.bits, piece.n);
+    block16 values[GMV_CUDA_PIECES];
+    SOURCE_PIECES(source, first, WARP_THREADS, GMV_CUDA_PIECES, values);
+    UNROLL
+    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
+        block16 value = piece_clip(values[i], first + (uint64_t)i * WARP_THREADS, piece.n);
+        ones += count_ones(value.low) + count_ones(value.high);
+    }
+    counter_add(piece.counter, ones);
+}
+
+#endif

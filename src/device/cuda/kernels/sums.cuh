@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the blocks of a launch make one number for the host. Each adds what it found and takes a
+ * ticket; who takes the last one writes the outcome and leaves zeros for the next launch. Beyond
+ * some blocks a single address is too busy, so they meet in leaves first and the leaves at the
+ * root.
+ */
+#ifndef GMV_DEVICE_CUDA_KERNELS_SUMS_H
+#define GMV_DEVICE_CUDA_KERNELS_SUMS_H
+
+#include "device/cuda/kernels/language.cuh"
+
+#define SUM_BLOCKS_DIRECT 1024
+
+/* Brings *value; true, and *value is all that was brought, for the last of `members`. */
+DEVICE bool sum_join(cuda_sum *sum, uint64_t members, uint64_t *value)
+{
+    if (*value)
+        (void)atomic_add(&sum->value, *value);
+    memory_fence();
+    if (atomic_add(&sum->tickets, 1) != members - 1)
+        return false;
+    memory_fence();
+    *value = atomic_take(&sum->value);
+    (void)atomic_take(&sum->tickets);
+    return true;
+}
+
+/* Called by one thread of each block; true for the last one. */
+DEVICE bool sum_meet(cuda_sum *sums, uint64_t *value)
+{
+    uint64_t blocks = grid_blocks();
+    if (blocks <= SUM_BLOCKS_DIRECT)
+        return sum_join(&sums[0], combined_blocks(blocks), value);
+    uint64_t leaf = block_index() % GMV_CUDA_LEAVES;
+    uint64_t members = blocks / GMV_CUDA_LEAVES + (leaf < blocks % GMV_CUDA_LEAVES);
+    return sum_join(&sums[1 + leaf], combined_blocks(members), value) &&
+           sum_join(&sums[0], GMV_CUDA_LEAVES, value);
+}
+
+DEVICE void result_write(cuda_result result, uint64_t value)
+{
+    *(volatile int64_t *)result.output = (int64_t)value;
+    system_fence();
+}
+
+/* The result is the sum of all threads' values. All threads of the block call it. */
+DEVICE void result_add(cuda_result result, uint64_t value)
+{
+    if (result.sum == 0)
+        return;
+    if (block_combine(&value, false) && sum_meet((cuda_sum *)result.sum, &value))
+        result_write(result, value);
+}
+
+/*
+ * The result is `base` minus the largest of all threads' values. The largest so far is at the root
+ * at any time, for those who can stop early.
+ */
+DEVICE void result_subtract_largest(cuda_result result, uint64_t base, uint64_t value)
+{
+    cuda_sum *sums = (cuda_sum *)result.sum;
+    if (!block_combine(&value, true))
+        return;
+    if (value)
+        atomic_max(&sums[0].value, value);
+    value = 0;
+    if (sum_meet(sums, &value))
+        result_write(result, base - value);
+}
+
+DEVICE uint64_t result_largest_so_far(cuda_result result)
+{
+    return atomic_peek(&((const cuda_sum *)result.sum)->value);
+}
+
+#endif
