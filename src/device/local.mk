@@ -44,7 +44,7 @@ gmv_nvcc_1 =
 
 src/device/cuda/all.fatbin: $(top_srcdir)/src/device/cuda/kernels/all.cu
 	$(gmv_nvcc)$(MKDIR_P) src/device/cuda && \
-	"$(NVCC)" -fatbin -O3 -std=c++17 $(CUDA_GENCODE) -I$(top_srcdir)/src -MD -MF $@.d -MT $@ \
+	"$(NVCC)" -fatbin -Xfatbin -compress-all -O3 -std=c++17 $(CUDA_GENCODE) -I$(top_srcdir)/src -MD -MF $@.d -MT $@ \
 		-o $@-t $(top_srcdir)/src/device/cuda/kernels/all.cu && mv -f $@-t $@
 
 src/device/cuda/cuda_fatbin.c: src/device/cuda/all.fatbin $(top_srcdir)/build-aux/embed.sh

@@ -36,6 +36,7 @@ DEVICE block16 source_block(const bit_source *source, uint64_t address)
         return load128(address);
     if (address >= source->end || address + 16 <= source->begin)
         return value;
+    NO_UNROLL
     for (uint32_t i = 0; i < 16; i++) {
         if (address + i < source->begin || address + i >= source->end)
             continue;
@@ -135,6 +136,7 @@ DEVICE void output_store(uint64_t output, uint64_t output_nbytes, uint64_t offse
         store128(output + offset, value);
         return;
     }
+    NO_UNROLL
     for (uint32_t i = 0; i < 16; i++)
         if (offset + i < output_nbytes)
             store8(output + offset + i, (uint8_t)((i < 8 ? value.low : value.high) >> 8 * (i % 8)));

@@ -27,8 +27,9 @@ typedef struct block16 {
 #    define KERNEL(name, type)                                         \
         extern "C" __global__ void __launch_bounds__(GMV_CUDA_THREADS) \
             gmv_##name(const __grid_constant__ type args)
-#    define DEVICE static __device__ __forceinline__
-#    define UNROLL _Pragma("unroll")
+#    define DEVICE    static __device__ __forceinline__
+#    define UNROLL    _Pragma("unroll")
+#    define NO_UNROLL _Pragma("unroll 1")
 
 DEVICE uint32_t thread_index(void)
 {
@@ -192,9 +193,10 @@ DEVICE uint64_t combined_blocks(uint64_t blocks)
 
 #    include <string.h>
 
-#    define KERNEL(name, type) void emulated_##name(const type args)
+#    define KERNEL(name, type) static void emulated_##name(const type args)
 #    define DEVICE             static inline __attribute__((unused))
 #    define UNROLL
+#    define NO_UNROLL
 
 /* Which thread is running; set by the emulator. */
 typedef struct cuda_emulated {

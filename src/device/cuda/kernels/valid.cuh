@@ -163,6 +163,7 @@ KERNEL(bits_to_bools, cuda_bools_args)
             store128(blocks + begin, spread_block(bits[i]));
             continue;
         }
+        NO_UNROLL
         for (uint64_t at = begin; at < begin + 16; at++)
             if (at >= lead && at - lead < args.n)
                 store8(blocks + at, (uint8_t)bits_read(args.bits, at - lead, 1));
