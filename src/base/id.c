@@ -104,10 +104,12 @@ size_t gmv_id_format(const gmv_id *id, char out_text[GMV_ID_TEXT_MAX])
     uint64_t low = id->low;
     uint64_t high = id->high;
     char *digits = out_text + prefix_length;
+#pragma GCC unroll 12
     for (size_t i = 12; i > 0; i--, low >>= 5)
         digits[13 + i] = id_alphabet[low & 31];
     digits[13] = id_alphabet[(low & 15) | (high & 1) << 4];
     high >>= 1;
+#pragma GCC unroll 13
     for (size_t i = 13; i-- > 0; high >>= 5)
         digits[i] = id_alphabet[high & 31];
     out_text[prefix_length + ID_DIGITS] = '\0';

@@ -86,13 +86,23 @@ void gmv_strbuf_printf(gmv_strbuf *buf, const char *format, ...)
 
 void gmv_strbuf_uint64(gmv_strbuf *buf, uint64_t value)
 {
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
     char digits[STRBUF_DIGITS_MAX];
     char *end = digits + sizeof digits;
     char *first = end;
-    do {
-        *--first = (char)('0' + value % 10);
-        value /= 10;
-    } while (value != 0);
+    for (; value >= 100; value /= 100) {
+        first -= 2;
+        memcpy(first, pairs + value % 100 * 2, 2);
+    }
+    if (value >= 10) {
+        first -= 2;
+        memcpy(first, pairs + value * 2, 2);
+    } else {
+        *--first = (char)('0' + value);
+    }
     gmv_strbuf_append(buf, first, (size_t)(end - first));
 }
 

@@ -48,7 +48,7 @@ static void encode_head(gmv_json_writer *writer, const gmv_node *node)
 {
     gmv_json_open_object(writer);
     gmv_json_member_id(writer, "id", &node->id);
-    gmv_json_member_string(writer, "kind", gmv_kind_name(node->id.kind));
+    gmv_json_member_word(writer, "kind", gmv_kind_name(node->id.kind));
     encode_device(writer, node->node_class->device(node));
 }
 
@@ -102,7 +102,7 @@ void gmv_encode_buffer(gmv_json_writer *writer, gmv_registry *registry, gmv_buff
     gmv_json_member_uint64(writer, "ptr", buffer->ptr);
     gmv_json_member_uint64(writer, "nbytes", buffer->nbytes);
     gmv_json_member_bool(writer, "readonly", buffer->readonly);
-    gmv_json_member_string(writer, "origin", gmv_origin_name(buffer->origin));
+    gmv_json_member_word(writer, "origin", gmv_origin_name(buffer->origin));
     if (buffer->has_exporter_base)
         gmv_json_member_uint64(writer, "exporter_base", buffer->exporter_base);
     else
@@ -176,7 +176,7 @@ void gmv_encode_cuda_array_interface(gmv_json_writer *writer, const gmv_view *vi
     encode_cai_data(writer, view->nbytes == 0 ? 0 : view->ptr, view->readonly);
     encode_int64s(writer, "shape", gmv_view_shape(view), view->ndim);
     encode_strides(writer, view);
-    gmv_json_member_string(writer, "typestr", gmv_dtype_describe(view->dtype)->typestr);
+    gmv_json_member_word(writer, "typestr", gmv_dtype_describe(view->dtype)->typestr);
     gmv_json_member_int64(writer, "version", ENCODE_CAI_VERSION);
     gmv_json_member_null(writer, "stream");
     gmv_json_close_object(writer);
@@ -193,7 +193,7 @@ static void encode_cai(gmv_json_writer *writer, const gmv_view *view)
     gmv_json_open_object(writer);
     encode_cai_data(writer, view->ptr, view->readonly);
     encode_int64s(writer, "shape", gmv_view_shape(view), view->ndim);
-    gmv_json_member_string(writer, "typestr", gmv_dtype_describe(view->dtype)->typestr);
+    gmv_json_member_word(writer, "typestr", gmv_dtype_describe(view->dtype)->typestr);
     gmv_json_member_int64(writer, "version", ENCODE_CAI_VERSION);
     if (gmv_view_strides(view) != NULL)
         encode_strides(writer, view);
@@ -202,15 +202,15 @@ static void encode_cai(gmv_json_writer *writer, const gmv_view *view)
 
 static void encode_dtype(gmv_json_writer *writer, const gmv_dtype_info *info)
 {
-    gmv_json_member_string(writer, "typestr", info->typestr);
-    gmv_json_member_string(writer, "dtype", info->name);
+    gmv_json_member_word(writer, "typestr", info->typestr);
+    gmv_json_member_word(writer, "dtype", info->name);
     gmv_json_put_key(writer, "cudf_type");
     if (info->cudf_type == GMV_CUDF_NONE) {
         gmv_json_put_null(writer);
         return;
     }
     gmv_json_open_object(writer);
-    gmv_json_member_string(writer, "name", gmv_cudf_type_name(info->cudf_type));
+    gmv_json_member_word(writer, "name", gmv_cudf_type_name(info->cudf_type));
     gmv_json_member_int64(writer, "type_id", info->cudf_type);
     gmv_json_close_object(writer);
 }
@@ -244,7 +244,7 @@ void gmv_encode_view(gmv_json_writer *writer, gmv_registry *registry, gmv_view *
     gmv_json_member_uint64(writer, "offset", gmv_view_offset(view));
     encode_node_id(writer, "obj", view->parent);
     encode_node_id(writer, "mask", view->mask != NULL ? &view->mask->node : NULL);
-    gmv_json_member_string(writer, "mask_kind", gmv_mask_kind_name(view->mask_kind));
+    gmv_json_member_word(writer, "mask_kind", gmv_mask_kind_name(view->mask_kind));
     encode_cai(writer, view);
     gmv_json_put_key(writer, "cuda_array_interface");
     gmv_encode_cuda_array_interface(writer, view);
@@ -257,7 +257,7 @@ void gmv_encode_view(gmv_json_writer *writer, gmv_registry *registry, gmv_view *
 void gmv_encode_cudf_type(gmv_json_writer *writer, gmv_cudf_type type)
 {
     gmv_json_open_object(writer);
-    gmv_json_member_string(writer, "name", gmv_cudf_type_name(type.id));
+    gmv_json_member_word(writer, "name", gmv_cudf_type_name(type.id));
     gmv_json_member_int64(writer, "type_id", type.id);
     gmv_json_member_int64(writer, "scale", type.scale);
     gmv_json_close_object(writer);
@@ -391,7 +391,7 @@ void gmv_encode_handle_summary(gmv_json_writer *writer, const gmv_handle_info *i
 {
     gmv_json_open_object(writer);
     gmv_json_member_id(writer, "id", &info->id);
-    gmv_json_member_string(writer, "kind", gmv_kind_name(info->id.kind));
+    gmv_json_member_word(writer, "kind", gmv_kind_name(info->id.kind));
     gmv_json_member_bool(writer, "named", info->named);
     gmv_json_member_bool(writer, "deleted", info->deleted);
     gmv_json_member_string(writer, "label", info->has_label ? info->label : NULL);
@@ -407,7 +407,7 @@ void gmv_encode_handle(gmv_json_writer *writer, const gmv_handle_info *info)
 {
     gmv_json_open_object(writer);
     gmv_json_member_id(writer, "id", &info->id);
-    gmv_json_member_string(writer, "kind", gmv_kind_name(info->id.kind));
+    gmv_json_member_word(writer, "kind", gmv_kind_name(info->id.kind));
     gmv_json_member_bool(writer, "named", info->named);
     gmv_json_member_bool(writer, "alive", info->alive);
     gmv_json_member_bool(writer, "deleted", info->deleted);

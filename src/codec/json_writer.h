@@ -163,6 +163,20 @@ static GMV_ALWAYS_INLINE void gmv_json_member_id(gmv_json_writer *writer, const 
     gmv_json_put_id(writer, id);
 }
 
+/* A string of our own tables (NULL: null): plain ASCII without quotes or backslashes. */
+static inline void gmv_json_member_word(gmv_json_writer *writer, const char *name, const char *word)
+{
+    gmv_json_put_key(writer, name);
+    if (word == NULL) {
+        gmv_json_put_null(writer);
+        return;
+    }
+    gmv_json_separate(writer);
+    gmv_strbuf_putc(writer->out, '"');
+    gmv_strbuf_puts(writer->out, word);
+    gmv_strbuf_putc(writer->out, '"');
+}
+
 /* RFC 3339 in UTC; `zero_is_null`: 0 stands for "never". */
 void gmv_json_member_time(gmv_json_writer *writer, const char *name, int64_t wall_ms,
                           bool zero_is_null);

@@ -35,7 +35,8 @@ struct gmv_router {
 typedef struct router_path {
     size_t n_segments;
     size_t lengths[ROUTER_SEGMENTS_MAX];
-    char segments[ROUTER_SEGMENTS_MAX][ROUTER_SEGMENT_MAX];
+    const char *segments[ROUTER_SEGMENTS_MAX]; /* in the path, or in `decoded` */
+    char decoded[ROUTER_SEGMENTS_MAX][ROUTER_SEGMENT_MAX];
 } router_path;
 
 static const char *const router_method_names[GMV_METHOD_COUNT] = {
@@ -91,6 +92,24 @@ static bool router_compile(const char *path, router_template *out_template)
     return *path == '\0' && out_template->n_segments > 0;
 }
 
+/* Most segments hold no escape and are taken as they stand. */
+static bool router_take_segment(router_path *path, const char *text, size_t length)
+{
+    size_t i = path->n_segments;
+    if (i == ROUTER_SEGMENTS_MAX || length == 0 || length >= ROUTER_SEGMENT_MAX * 3)
+        return false;
+    path->segments[i] = text;
+    path->lengths[i] = length;
+    if (memchr(text, '%', length) != NULL) {
+        if (!gmv_segment_decode(text, length, path->decoded[i], ROUTER_SEGMENT_MAX))
+            return false;
+        path->segments[i] = path->decoded[i];
+        path->lengths[i] = strlen(path->decoded[i]);
+    }
+    path->n_segments++;
+    return path->lengths[i] < ROUTER_SEGMENT_MAX;
+}
+
 static bool router_split(const char *path, size_t length, router_path *out_path)
 {
     const char *end = path + length;
@@ -99,23 +118,15 @@ static bool router_split(const char *path, size_t length, router_path *out_path)
         path++;
         const char *slash = memchr(path, '/', (size_t)(end - path));
         const char *stop = slash ? slash : end;
-        size_t i = out_path->n_segments;
-        if (i == ROUTER_SEGMENTS_MAX || stop == path)
+        if (!router_take_segment(out_path, path, (size_t)(stop - path)))
             return false;
-        if (!gmv_segment_decode(path, (size_t)(stop - path), out_path->segments[i],
-                                ROUTER_SEGMENT_MAX))
-            return false;
-        out_path->lengths[i] = strlen(out_path->segments[i]);
-        out_path->n_segments++;
         path = stop;
     }
     return path == end && out_path->n_segments > 0;
 }
 
-static bool router_fits(const router_template *template, const router_path *path, uint32_t key)
+static bool router_fits(const router_template *template, const router_path *path)
 {
-    if (template->n_segments != path->n_segments || (template->key && template->key != key))
-        return false;
     for (size_t i = 0; i < template->n_segments; i++) {
         const router_segment *segment = &template->segments[i];
         if (segment->is_id)
@@ -185,7 +196,9 @@ gmv_routing gmv_router_match(const gmv_router *router, gmv_method method, const 
     out_match->route = NULL;
     for (size_t i = 0; i < router->n_routes; i++) {
         const router_template *template = &router->templates[i];
-        if ((fits && template->rank < rank) || !router_fits(template, &split, key))
+        if (template->n_segments != split.n_segments || (template->key && template->key != key))
+            continue;
+        if ((fits && template->rank < rank) || !router_fits(template, &split))
             continue;
         if (!fits || template->rank > rank) {
             fits = true;

@@ -32,7 +32,7 @@ def test_payloads_of_the_vector_file(client):
                 segments[memory.name] = memory
                 buffers[key] = client.post("/v1/buffers/import", {"posix_shm": {
                     "name": "/" + memory.name, "base": place["ptr"], "nbytes": place["nbytes"]}})
-            text = vector.get("payload_text") or json.dumps(vector["payload"])
+            text = vector["payload_text"] if "payload_text" in vector else json.dumps(vector["payload"])
             answer = client.call("POST", "/v1/views", data=('{"cuda_array_interface": %s}' % text).encode(),
                                  headers={"Content-Type": "application/json"})
             expected, got = vector["expect"], answer.json()
