@@ -33,3 +33,11 @@ tests_device_test_vectors_SOURCES = tests/device/test_vectors.c
 tests_device_test_vectors_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_device_test_vectors_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_device_test_vectors_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la $(GMV_TEST_LIBS)
+
+# The CUDA kernels as C: for tests where there is no device.
+EXTRA_DIST += tests/device/cuda_emulator.c tests/device/cuda_emulator.h
+
+check_PROGRAMS += tests/device/test_differential
+TESTS += tests/device/test_differential
+tests_device_test_differential_SOURCES = tests/device/test_differential.c
+tests_device_test_differential_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la
