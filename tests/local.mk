@@ -20,6 +20,7 @@ EXTRA_DIST += tests/support/lsan.supp
 include tests/base/local.mk
 include tests/model/local.mk
 include tests/device/local.mk
+include tests/fake_cuda/local.mk
 include tests/registry/local.mk
 include tests/ops/local.mk
 include tests/codec/local.mk

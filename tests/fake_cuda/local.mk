@@ -1,0 +1,20 @@
+# A stand-in for the NVIDIA driver, where the CUDA backend is built, and what is tested on it. A
+# program to Automake, since libtool makes no shared objects here; run with
+# LD_LIBRARY_PATH=tests/fake_cuda. Never installed.
+EXTRA_DIST += \
+	tests/fake_cuda/fake_cuda.h \
+	tests/fake_cuda/fake_priv.h
+
+if GMV_HAVE_CUDA
+check_PROGRAMS += tests/fake_cuda/libcuda.so.1
+tests_fake_cuda_libcuda_so_1_SOURCES = \
+	tests/fake_cuda/fake_driver.c \
+	tests/fake_cuda/fake_ipc.c \
+	tests/fake_cuda/fake_kernels.c \
+	tests/fake_cuda/fake_memory.c \
+	tests/fake_cuda/fake_stream.c
+tests_fake_cuda_libcuda_so_1_CFLAGS = $(AM_CFLAGS) -fPIC
+tests_fake_cuda_libcuda_so_1_CPPFLAGS = $(GMV_TEST_CPPFLAGS) $(CUDA_CPPFLAGS) -D_GNU_SOURCE
+tests_fake_cuda_libcuda_so_1_LINK = $(CC) $(tests_fake_cuda_libcuda_so_1_CFLAGS) $(CFLAGS) $(AM_LDFLAGS) $(LDFLAGS) \
+	-shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -o $@
+endif
