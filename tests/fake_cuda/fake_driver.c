@@ -246,7 +246,7 @@ CUresult fake_enter(fake_call *call, const char *symbol, fake_scope scope)
 
 CUresult fake_enter_release(fake_call *call, const char *symbol, fake_scope scope)
 {
-    *call = (fake_call){.planned = CUDA_SUCCESS};
+    *call = (fake_call){.scope = scope};
     (void)pthread_mutex_lock(&fake.lock);
     CUresult result = call_check(call, symbol, scope);
     if (result != CUDA_SUCCESS)
@@ -256,6 +256,9 @@ CUresult fake_enter_release(fake_call *call, const char *symbol, fake_scope scop
 
 CUresult fake_leave(const fake_call *call, CUresult result)
 {
+    /* A call that is not in a context may have ended it. */
+    if (call->scope == FAKE_IN_CONTEXT && result && result == call->context->sticky)
+        call->context->told = true;
     (void)pthread_mutex_unlock(&fake.lock);
     return call->planned ? call->planned : result;
 }

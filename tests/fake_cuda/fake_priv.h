@@ -18,31 +18,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "device/cuda/cuda_driver.h"
 #include "device/cuda/kernels/arguments.h"
+#include "fake_cuda/fake_calls.h"
 #include "fake_cuda/fake_cuda.h"
-
-/* Calls that the backend does without, for tests and for the programs that share with it. */
-#define FAKE_EXTRA_MAP(X)                                                                      \
-    X(error_text, "cuGetErrorString", (CUresult result, const char **out_text))                \
-    X(context_create, "cuCtxCreate_v2",                                                        \
-      (CUcontext * out_context, unsigned flags, CUdevice device))                              \
-    X(context_destroy, "cuCtxDestroy_v2", (CUcontext context))                                 \
-    X(context_set, "cuCtxSetCurrent", (CUcontext context))                                     \
-    X(context_get, "cuCtxGetCurrent", (CUcontext * out_context))                               \
-    X(context_synchronize, "cuCtxSynchronize", (void))                                         \
-    X(module_load_fatbin, "cuModuleLoadFatBinary", (CUmodule * out_module, const void *image)) \
-    X(stream_create_plain, "cuStreamCreate", (CUstream * out_stream, unsigned flags))          \
-    X(stream_synchronize, "cuStreamSynchronize", (CUstream stream))                            \
-    X(stream_query, "cuStreamQuery", (CUstream stream))                                        \
-    X(pointer_attribute, "cuPointerGetAttribute",                                              \
-      (void *out_value, CUpointer_attribute attribute, CUdeviceptr address))                   \
-    X(host_allocate_plain, "cuMemAllocHost_v2", (void **out_pointer, size_t nbytes))           \
-    X(copy_in_now, "cuMemcpyHtoD_v2", (CUdeviceptr to, const void *from, size_t nbytes))       \
-    X(copy_out_now, "cuMemcpyDtoH_v2", (void *to, CUdeviceptr from, size_t nbytes))            \
-    X(copy_within_now, "cuMemcpyDtoD_v2", (CUdeviceptr to, CUdeviceptr from, size_t nbytes))   \
-    X(fill_now, "cuMemsetD8_v2", (CUdeviceptr address, unsigned char value, size_t nbytes))    \
-    X(ipc_export_event, "cuIpcGetEventHandle", (CUipcEventHandle * out_handle, CUevent event))
 
 #define FAKE_DECLARE(member, symbol, parameters) \
     CUresult CUDAAPI fake_##member parameters __asm__(symbol);
@@ -85,6 +63,7 @@ typedef enum fake_scope {
 } fake_scope;
 
 typedef struct fake_call {
+    fake_scope scope;
     fake_context *context; /* current, may be NULL for FAKE_GLOBAL */
     CUresult planned;      /* to be given in the end, whatever the call does */
 } fake_call;

@@ -2,8 +2,10 @@
 # program to Automake, since libtool makes no shared objects here; run with
 # LD_LIBRARY_PATH=tests/fake_cuda. Never installed.
 EXTRA_DIST += \
+	tests/fake_cuda/fake_calls.h \
 	tests/fake_cuda/fake_cuda.h \
-	tests/fake_cuda/fake_priv.h
+	tests/fake_cuda/fake_priv.h \
+	tests/fake_cuda/fake_support.h
 
 if GMV_HAVE_CUDA
 check_PROGRAMS += tests/fake_cuda/libcuda.so.1
@@ -17,4 +19,11 @@ tests_fake_cuda_libcuda_so_1_CFLAGS = $(AM_CFLAGS) -fPIC
 tests_fake_cuda_libcuda_so_1_CPPFLAGS = $(GMV_TEST_CPPFLAGS) $(CUDA_CPPFLAGS) -D_GNU_SOURCE
 tests_fake_cuda_libcuda_so_1_LINK = $(CC) $(tests_fake_cuda_libcuda_so_1_CFLAGS) $(CFLAGS) $(AM_LDFLAGS) $(LDFLAGS) \
 	-shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -o $@
+
+check_PROGRAMS += tests/fake_cuda/test_fake_cuda
+TESTS += tests/fake_cuda/test_fake_cuda
+tests_fake_cuda_test_fake_cuda_SOURCES = tests/fake_cuda/test_fake_cuda.c
+tests_fake_cuda_test_fake_cuda_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_fake_cuda_test_fake_cuda_CPPFLAGS = $(GMV_TEST_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_fake_cuda_test_fake_cuda_LDADD = $(GMV_TEST_LIBS)
 endif
