@@ -14,3 +14,9 @@ EXTRA_DIST += bench/bench_http.py
 EXTRA_PROGRAMS += bench/bench_registry
 bench_bench_registry_SOURCES = bench/bench_registry.c
 bench_bench_registry_LDADD = libgmv-registry.la libgmv-base.la
+
+if GMV_HAVE_CUDA
+EXTRA_PROGRAMS += bench/bench_cuda
+bench_bench_cuda_SOURCES = bench/bench_cuda.c
+bench_bench_cuda_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la
+endif
