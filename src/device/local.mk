@@ -54,6 +54,7 @@ src/device/cuda/cuda_fatbin.c: src/device/cuda/all.fatbin $(top_srcdir)/build-au
 -include src/device/cuda/all.fatbin.d
 else
 libgmv_cuda_la_SOURCES = src/device/cuda/cuda_none.c
+libgmv_cuda_la_CPPFLAGS = $(AM_CPPFLAGS)
 endif
 EXTRA_DIST += \
 	src/device/cuda/kernels/all.cu \

@@ -11,7 +11,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include <gmv/base/attr.h>
 
@@ -42,14 +41,14 @@ static GMV_ALWAYS_INLINE void gmv_strbuf_append(gmv_strbuf *buf, const void *byt
         gmv_strbuf_append_slowly(buf, bytes, nbytes);
         return;
     }
-    memcpy(buf->data + buf->length, bytes, nbytes);
+    __builtin_memcpy(buf->data + buf->length, bytes, nbytes);
     buf->length += nbytes;
     buf->data[buf->length] = '\0';
 }
 
 static GMV_ALWAYS_INLINE void gmv_strbuf_puts(gmv_strbuf *buf, const char *text)
 {
-    gmv_strbuf_append(buf, text, strlen(text));
+    gmv_strbuf_append(buf, text, __builtin_strlen(text));
 }
 
 static GMV_ALWAYS_INLINE void gmv_strbuf_putc(gmv_strbuf *buf, char c)
