@@ -15,17 +15,25 @@ void fixture_open(fixture *f)
     fixture_open_with(f, NULL, 1);
 }
 
+/* The host's, or a CUDA device if GMV_TEST_BACKEND says so. */
+static gmv_status fixture_open_device(int32_t ordinal, gmv_device **out_device, gmv_error *err)
+{
+    const char *backend = getenv("GMV_TEST_BACKEND");
+    gmv_device_options options = {.ordinal = ordinal};
+    return backend && strcmp(backend, "cuda") == 0
+               ? gmv_device_open_cuda(&options, out_device, err)
+               : gmv_device_open_host(&options, out_device, err);
+}
+
 void fixture_open_with(fixture *f, const gmv_limits *limits, size_t n_devices)
 {
     gmv_device *devices[GMV_DEVICES_MAX];
     memset(f, 0, sizeof *f);
     gmv_error_init(&f->err);
     gmv_alloc_watch(1);
-    for (size_t i = 0; i < n_devices; i++) {
-        gmv_device_options options = {.ordinal = (int32_t)i};
-        cr_assert_eq(gmv_device_open_host(&options, &devices[i], &f->err), GMV_OK, "%s",
+    for (size_t i = 0; i < n_devices; i++)
+        cr_assert_eq(fixture_open_device((int32_t)i, &devices[i], &f->err), GMV_OK, "%s",
                      f->err.message);
-    }
     cr_assert_eq(gmv_engine_init(&f->engine, devices, n_devices, limits, NULL, &f->err), GMV_OK,
                  "%s", f->err.message);
     for (size_t i = 0; i < n_devices; i++)
