@@ -27,18 +27,22 @@ static const struct device_row {
     const char *name;
     const char *kernel_set;
     bool portable;
+    bool is_cuda;
 } device_rows[] = {
-    {"host, portable kernels", "portable", true},
-    {"host, AVX2 kernels", "avx2", false},
+    {"host, portable kernels", "portable", true, false},
+    {"host, AVX2 kernels", "avx2", false, false},
+    {"CUDA", NULL, false, true},
 };
 
 #define DEVICE_ROWS (sizeof device_rows / sizeof device_rows[0])
+#define HOST_ROWS   2 /* the first ones */
 
 typedef struct world {
     const struct device_row *row;
     gmv_device *device;
     gmv_stream *stream;
     gmv_error err;
+    uint8_t *seen; /* what world_read gave last */
 } world;
 
 /* Fails the test and says what the call did, unless it went well. */
@@ -61,11 +65,25 @@ typedef struct world {
                   (w)->row->name, #call);                                                       \
     } while (0)
 
+static inline void world_open_cuda(world *w, const gmv_device_options *options)
+{
+    int32_t count = 0;
+    gmv_error_init(&w->err);
+    if (gmv_cuda_device_count(&count, &w->err) != GMV_OK || count == 0)
+        cr_skip_test("no CUDA device: %s", w->err.message);
+    must(w, gmv_device_open_cuda(options, &w->device, &w->err));
+    must(w, gmv_stream_create(w->device, &w->stream, &w->err));
+}
+
 static inline void world_open_with(world *w, size_t row, gmv_device_options options)
 {
     memset(w, 0, sizeof *w);
     w->row = &device_rows[row];
     options.force_portable_kernels = w->row->portable;
+    if (w->row->is_cuda) {
+        world_open_cuda(w, &options);
+        return;
+    }
     must(w, gmv_device_open_host(&options, &w->device, &w->err));
     must(w, gmv_stream_create(w->device, &w->stream, &w->err));
     if (strcmp(gmv_device_describe(w->device)->kernel_set, w->row->kernel_set) != 0)
@@ -75,8 +93,12 @@ static inline void world_open_with(world *w, size_t row, gmv_device_options opti
 /* Also checks that nothing is left: what is allocated, and what is mapped. */
 static inline void world_close(world *w)
 {
-    cr_assert_eq(gmv_device_free_nbytes(w->device), gmv_device_describe(w->device)->total_nbytes,
-                 "%s: memory is left", w->row->name);
+    /* Others may use a GPU, too. */
+    if (!w->row->is_cuda)
+        cr_assert_eq(gmv_device_free_nbytes(w->device),
+                     gmv_device_describe(w->device)->total_nbytes, "%s: memory is left",
+                     w->row->name);
+    gmv_free(w->seen);
     cr_assert_eq(gmv_device_import_mappings(w->device), 0, "%s: mappings are left", w->row->name);
     gmv_stream_destroy(w->stream);
     gmv_device_close(w->device);
@@ -90,23 +112,26 @@ static inline size_t *device_indices(void)
     return indices;
 }
 
-/* A test that runs on every device of the table; its body gets `world *w`. */
-#define DEVICE_TEST_WITH(suite, name, ...)                                 \
-    static void suite##_##name(world *w);                                  \
-    ParameterizedTestParameters(suite, name)                               \
-    {                                                                      \
-        return cr_make_param_array(size_t, device_indices(), DEVICE_ROWS); \
-    }                                                                      \
-    ParameterizedTest(size_t *row, suite, name)                            \
-    {                                                                      \
-        world w;                                                           \
-        world_open_with(&w, *row, (gmv_device_options){__VA_ARGS__});      \
-        suite##_##name(&w);                                                \
-        world_close(&w);                                                   \
-    }                                                                      \
+/* A test that runs on the first `rows` devices of the table; its body gets `world *w`. */
+#define DEVICE_TEST_OF(rows, suite, name, ...)                        \
+    static void suite##_##name(world *w);                             \
+    ParameterizedTestParameters(suite, name)                          \
+    {                                                                 \
+        return cr_make_param_array(size_t, device_indices(), rows);   \
+    }                                                                 \
+    ParameterizedTest(size_t *row, suite, name)                       \
+    {                                                                 \
+        world w;                                                      \
+        world_open_with(&w, *row, (gmv_device_options){__VA_ARGS__}); \
+        suite##_##name(&w);                                           \
+        world_close(&w);                                              \
+    }                                                                 \
     static void suite##_##name(world *w)
 
-#define DEVICE_TEST(suite, name) DEVICE_TEST_WITH(suite, name, 0)
+/* On every device; on the host alone, where the test is about what only the host has. */
+#define DEVICE_TEST(suite, name)         DEVICE_TEST_OF(DEVICE_ROWS, suite, name, 0)
+#define HOST_TEST(suite, name)           DEVICE_TEST_OF(HOST_ROWS, suite, name, 0)
+#define HOST_TEST_WITH(suite, name, ...) DEVICE_TEST_OF(HOST_ROWS, suite, name, __VA_ARGS__)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -116,6 +141,21 @@ static inline gmv_memory *make_memory(world *w, gmv_memory_kind kind, gmv_conten
     gmv_memory *memory = NULL;
     must(w, gmv_memory_allocate(w->device, w->stream, kind, contents, nbytes, &memory, &w->err));
     return memory;
+}
+
+/* The work that was enqueued is done, and these are the bytes now. @borrowed until the next call.
+ */
+static inline const uint8_t *world_read(world *w, const gmv_memory *memory)
+{
+    must(w, gmv_stream_finish(w->stream, &w->err));
+    if (!w->row->is_cuda)
+        return gmv_memory_host_pointer(memory);
+    gmv_free(w->seen);
+    w->seen = gmv_malloc(memory->capacity + 1);
+    cr_assert_not_null(w->seen);
+    must(w, gmv_copy_out(w->stream, w->seen, memory->address, memory->capacity, &w->err));
+    must(w, gmv_stream_finish(w->stream, &w->err));
+    return w->seen;
 }
 
 /* True if all bytes are `value`. */

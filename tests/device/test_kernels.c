@@ -12,27 +12,89 @@
 
 #define ROUNDS 3000
 
-/* Memory that the rounds of one test share. */
+#define ARENA_REGIONS 3
+
+/* Memory that the rounds of one test share; a device that is not the host has twins of it. */
 typedef struct arena {
-    guarded input, other, output;
+    union {
+        struct {
+            guarded input, other, output;
+        };
+        guarded regions[ARENA_REGIONS];
+    };
+    gmv_memory *twins[ARENA_REGIONS];
     uint64_t state;
 } arena;
 
 #define ARENA_NBYTES ((size_t)64 << 10)
 
-static arena arena_make(uint64_t seed)
+/* The one of the test that runs. */
+static arena *arena_now;
+
+static size_t region_nbytes(const arena *a, size_t i)
 {
-    arena a = {guarded_make(ARENA_NBYTES), guarded_make(ARENA_NBYTES), guarded_make(ARENA_NBYTES),
-               seed};
-    return a;
+    return (size_t)(a->regions[i].end - a->regions[i].begin);
+}
+
+static arena *arena_make(world *w, uint64_t seed)
+{
+    static arena a;
+    a.state = seed;
+    for (size_t i = 0; i < ARENA_REGIONS; i++) {
+        a.regions[i] = guarded_make(ARENA_NBYTES);
+        if (w->row->is_cuda)
+            a.twins[i] =
+                make_memory(w, GMV_MEMORY_ORDINARY, GMV_CONTENTS_ZEROED, region_nbytes(&a, i));
+    }
+    arena_now = &a;
+    return &a;
 }
 
 static void arena_free(arena *a)
 {
-    guarded_free(a->input);
-    guarded_free(a->other);
-    guarded_free(a->output);
+    for (size_t i = 0; i < ARENA_REGIONS; i++) {
+        guarded_free(a->regions[i]);
+        gmv_memory_free(a->twins[i]);
+    }
 }
+
+/* Where the device finds what is at `pointer`. */
+static uint64_t place_of(const void *pointer)
+{
+    const uint8_t *byte = pointer;
+    for (size_t i = 0; i < ARENA_REGIONS; i++) {
+        const guarded *region = &arena_now->regions[i];
+        if (arena_now->twins[i] && byte >= region->begin && byte <= region->end)
+            return arena_now->twins[i]->address + (uint64_t)(byte - region->begin);
+    }
+    return address_of(pointer);
+}
+
+static void arena_send(world *w)
+{
+    for (size_t i = 0; i < ARENA_REGIONS; i++)
+        if (arena_now->twins[i])
+            must(w, gmv_copy_in(w->stream, arena_now->twins[i]->address,
+                                arena_now->regions[i].begin, region_nbytes(arena_now, i), &w->err));
+}
+
+static void arena_receive(world *w)
+{
+    for (size_t i = 0; i < ARENA_REGIONS; i++)
+        if (arena_now->twins[i])
+            must(w,
+                 gmv_copy_out(w->stream, arena_now->regions[i].begin, arena_now->twins[i]->address,
+                              region_nbytes(arena_now, i), &w->err));
+    must(w, gmv_stream_finish(w->stream, &w->err));
+}
+
+/* One kernel, from what the arena holds to what it holds then. */
+#define compute(w, call)   \
+    do {                   \
+        arena_send(w);     \
+        must((w), (call)); \
+        arena_receive(w);  \
+    } while (0)
 
 /* `nbytes` at the end or the beginning of guarded memory, filled at random. */
 static uint8_t *arena_place(arena *a, guarded memory, size_t nbytes)
@@ -134,15 +196,15 @@ static void check_valid_if(world *w, arena *a, gmv_predicate predicate)
     uint8_t *output = arena_output(a, nbytes);
     for (int64_t i = 0; i < n; i++)
         expected[i] = reference_valid(predicate, input, i) && bit_at(validity, offset + i);
-    must(w, gmv_kernel_valid_if(w->stream,
-                                &(gmv_valid_if){.predicate = predicate,
-                                                .input = address_of(input),
-                                                .validity = {address_of(validity), offset},
-                                                .n = n,
-                                                .output = address_of(output),
-                                                .output_nbytes = nbytes,
-                                                .out_null_count = &null_count},
-                                &w->err));
+    compute(w, gmv_kernel_valid_if(w->stream,
+                                   &(gmv_valid_if){.predicate = predicate,
+                                                   .input = place_of(input),
+                                                   .validity = {place_of(validity), offset},
+                                                   .n = n,
+                                                   .output = place_of(output),
+                                                   .output_nbytes = nbytes,
+                                                   .out_null_count = &null_count},
+                                   &w->err));
     must(w, gmv_stream_finish(w->stream, &w->err));
     cr_assert_eq(null_count, n - check_mask(w, output, nbytes, expected, n));
     cr_assert(bytes_are(output - 64, 0xa5, 64));
@@ -150,50 +212,50 @@ static void check_valid_if(world *w, arena *a, gmv_predicate predicate)
 
 DEVICE_TEST(kernels, valid_if_nonzero_byte_is_exact)
 {
-    arena a = arena_make(1);
+    arena *a = arena_make(w, 1);
     for (int i = 0; i < ROUNDS; i++)
-        check_valid_if(w, &a, GMV_PREDICATE_NONZERO_BYTE);
-    arena_free(&a);
+        check_valid_if(w, a, GMV_PREDICATE_NONZERO_BYTE);
+    arena_free(a);
 }
 
 DEVICE_TEST(kernels, valid_if_not_nan_f4_is_exact)
 {
-    arena a = arena_make(2);
+    arena *a = arena_make(w, 2);
     for (int i = 0; i < ROUNDS; i++)
-        check_valid_if(w, &a, GMV_PREDICATE_NOT_NAN_F4);
-    arena_free(&a);
+        check_valid_if(w, a, GMV_PREDICATE_NOT_NAN_F4);
+    arena_free(a);
 }
 
 DEVICE_TEST(kernels, valid_if_not_nan_f8_is_exact)
 {
-    arena a = arena_make(3);
+    arena *a = arena_make(w, 3);
     for (int i = 0; i < ROUNDS; i++)
-        check_valid_if(w, &a, GMV_PREDICATE_NOT_NAN_F8);
-    arena_free(&a);
+        check_valid_if(w, a, GMV_PREDICATE_NOT_NAN_F8);
+    arena_free(a);
 }
 
 /* ---- bits to elements and bits --------------------------------------------------------------- */
 
 DEVICE_TEST(kernels, bits_to_bools_is_exact)
 {
-    arena a = arena_make(4);
+    arena *a = arena_make(w, 4);
     for (int round = 0; round < ROUNDS; round++) {
-        int64_t n = random_length(&a.state), offset = 0;
+        int64_t n = random_length(&a->state), offset = 0;
         const uint8_t *bits = NULL;
-        if (random_below(&a.state, 8))
-            bits = arena_bits(&a, a.input, n, &offset);
-        uint8_t *output = arena_output(&a, (size_t)n);
-        must(w, gmv_kernel_bits_to_bools(w->stream,
-                                         &(gmv_bits_to_bools){.bits = {address_of(bits), offset},
-                                                              .n = n,
-                                                              .output = address_of(output)},
-                                         &w->err));
+        if (random_below(&a->state, 8))
+            bits = arena_bits(a, a->input, n, &offset);
+        uint8_t *output = arena_output(a, (size_t)n);
+        compute(w, gmv_kernel_bits_to_bools(w->stream,
+                                            &(gmv_bits_to_bools){.bits = {place_of(bits), offset},
+                                                                 .n = n,
+                                                                 .output = place_of(output)},
+                                            &w->err));
         for (int64_t i = 0; i < n; i++)
             cr_assert_eq(output[i], bit_at(bits, offset + i), "%s: %d of %d", w->row->name, (int)i,
                          (int)n);
         cr_assert(bytes_are(output - 64, 0xa5, 64));
     }
-    arena_free(&a);
+    arena_free(a);
 }
 
 static void check_copy_bits(world *w, arena *a, int64_t n)
@@ -208,13 +270,13 @@ static void check_copy_bits(world *w, arena *a, int64_t n)
     uint8_t *output = arena_output(a, (nbytes + 127) / 64 * 64);
     for (int64_t i = 0; i < n; i++)
         expected[i] = bit_at(bits, offset + i);
-    must(w, gmv_kernel_copy_bits(w->stream,
-                                 &(gmv_copy_bits){.bits = {address_of(bits), offset},
-                                                  .n = n,
-                                                  .output = address_of(output),
-                                                  .output_nbytes = nbytes,
-                                                  .out_set_count = &count},
-                                 &w->err));
+    compute(w, gmv_kernel_copy_bits(w->stream,
+                                    &(gmv_copy_bits){.bits = {place_of(bits), offset},
+                                                     .n = n,
+                                                     .output = place_of(output),
+                                                     .output_nbytes = nbytes,
+                                                     .out_set_count = &count},
+                                    &w->err));
     cr_assert_eq(count, check_mask(w, output, nbytes, expected, n));
     cr_assert(bytes_are(output - 64, 0xa5, 64));
     cr_assert(bytes_are(output + nbytes, 0xa5, 64));
@@ -222,15 +284,15 @@ static void check_copy_bits(world *w, arena *a, int64_t n)
 
 DEVICE_TEST(kernels, copy_bits_is_exact)
 {
-    arena a = arena_make(5);
+    arena *a = arena_make(w, 5);
     for (int round = 0; round < ROUNDS; round++)
-        check_copy_bits(w, &a, random_length(&a.state));
+        check_copy_bits(w, a, random_length(&a->state));
     for (int round = 0; round < 6; round++)
-        check_copy_bits(w, &a, 200000 + random_below(&a.state, 200000));
-    arena_free(&a);
+        check_copy_bits(w, a, 200000 + random_below(&a->state, 200000));
+    arena_free(a);
 }
 
-DEVICE_TEST(kernels, copy_bits_past_the_caches_is_exact)
+HOST_TEST(kernels, copy_bits_past_the_caches_is_exact)
 {
     enum { NBYTES = 3 << 20 };
     uint8_t *input = gmv_malloc(NBYTES + 8);
@@ -266,27 +328,27 @@ DEVICE_TEST(kernels, copy_bits_past_the_caches_is_exact)
 
 DEVICE_TEST(kernels, set_bits_is_exact)
 {
-    arena a = arena_make(7);
+    arena *a = arena_make(w, 7);
     static uint8_t before[8192];
     for (int round = 0; round < ROUNDS; round++) {
-        int64_t n = random_length(&a.state) + 1;
+        int64_t n = random_length(&a->state) + 1;
         size_t nbytes = (size_t)(n + 7) / 8;
-        uint8_t *bits = arena_place(&a, a.input, nbytes);
-        gmv_bit_range range = {random_below(&a.state, n), n};
-        if (random_below(&a.state, 2))
-            range.end = range.begin + random_below(&a.state, n - range.begin + 1);
-        bool valid = random_below(&a.state, 2);
+        uint8_t *bits = arena_place(a, a->input, nbytes);
+        gmv_bit_range range = {random_below(&a->state, n), n};
+        if (random_below(&a->state, 2))
+            range.end = range.begin + random_below(&a->state, n - range.begin + 1);
+        bool valid = random_below(&a->state, 2);
         memcpy(before, bits, nbytes);
-        must(w, gmv_kernel_set_bits(
-                    w->stream,
-                    &(gmv_set_bits){.address = address_of(bits), .range = range, .valid = valid},
-                    &w->err));
+        compute(w, gmv_kernel_set_bits(
+                       w->stream,
+                       &(gmv_set_bits){.address = place_of(bits), .range = range, .valid = valid},
+                       &w->err));
         for (int64_t i = 0; i < (int64_t)nbytes * 8; i++)
             cr_assert_eq(
                 bit_at(bits, i), i >= range.begin && i < range.end ? valid : bit_at(before, i),
                 "%s: bit %d, [%d, %d)", w->row->name, (int)i, (int)range.begin, (int)range.end);
     }
-    arena_free(&a);
+    arena_free(a);
 }
 
 static void check_combine_bits(world *w, arena *a, int64_t n)
@@ -308,7 +370,7 @@ static void check_combine_bits(world *w, arena *a, int64_t n)
             bits[i] = bits[i - 2];
             inputs[i].offset = inputs[i - 2].offset + random_below(&a->state, 4);
         }
-        inputs[i].address = address_of(bits[i]);
+        inputs[i].address = place_of(bits[i]);
     }
     for (int64_t i = 0; i < n; i++) {
         expected[i] = !is_or;
@@ -319,28 +381,28 @@ static void check_combine_bits(world *w, arena *a, int64_t n)
     }
     size_t nbytes = mask_nbytes(n);
     uint8_t *output = arena_output(a, nbytes);
-    must(w, gmv_kernel_combine_bits(
-                w->stream,
-                &(gmv_combine_bits){.operation = is_or ? GMV_BITS_OR : GMV_BITS_AND,
-                                    .inputs = inputs,
-                                    .n_inputs = n_inputs,
-                                    .n = n,
-                                    .output = address_of(output),
-                                    .output_nbytes = nbytes,
-                                    .out_set_count = &count},
-                &w->err));
+    compute(w, gmv_kernel_combine_bits(
+                   w->stream,
+                   &(gmv_combine_bits){.operation = is_or ? GMV_BITS_OR : GMV_BITS_AND,
+                                       .inputs = inputs,
+                                       .n_inputs = n_inputs,
+                                       .n = n,
+                                       .output = place_of(output),
+                                       .output_nbytes = nbytes,
+                                       .out_set_count = &count},
+                   &w->err));
     cr_assert_eq(count, check_mask(w, output, nbytes, expected, n));
     cr_assert(bytes_are(output - 64, 0xa5, 64));
 }
 
 DEVICE_TEST(kernels, combine_bits_is_exact)
 {
-    arena a = arena_make(8);
+    arena *a = arena_make(w, 8);
     for (int round = 0; round < ROUNDS; round++)
-        check_combine_bits(w, &a, random_length(&a.state));
+        check_combine_bits(w, a, random_length(&a->state));
     for (int round = 0; round < 6; round++)
-        check_combine_bits(w, &a, 130000 + random_below(&a.state, 200000));
-    arena_free(&a);
+        check_combine_bits(w, a, 130000 + random_below(&a->state, 200000));
+    arena_free(a);
 }
 
 /* ---- reading bits ---------------------------------------------------------------------------- */
@@ -355,21 +417,21 @@ static gmv_bit_range random_range(arena *a, const uint8_t **out_bits)
 
 DEVICE_TEST(kernels, count_bits_is_exact)
 {
-    arena a = arena_make(9);
+    arena *a = arena_make(w, 9);
     for (int round = 0; round < ROUNDS; round++) {
         const uint8_t *bits;
-        gmv_bit_range ranges[3] = {random_range(&a, &bits)};
+        gmv_bit_range ranges[3] = {random_range(a, &bits)};
         int64_t length = ranges[0].end - ranges[0].begin, counts[3] = {-1, -1, -1};
         ranges[1] = (gmv_bit_range){ranges[0].begin + length / 3, ranges[0].end};
         ranges[2] = (gmv_bit_range){ranges[0].begin, ranges[0].begin + length / 5};
-        if (random_below(&a.state, 10) == 0)
+        if (random_below(&a->state, 10) == 0)
             bits = NULL;
-        must(w, gmv_kernel_count_bits(w->stream,
-                                      &(gmv_count_bits){.address = address_of(bits),
-                                                        .ranges = ranges,
-                                                        .n_ranges = 3,
-                                                        .out_counts = counts},
-                                      &w->err));
+        compute(w, gmv_kernel_count_bits(w->stream,
+                                         &(gmv_count_bits){.address = place_of(bits),
+                                                           .ranges = ranges,
+                                                           .n_ranges = 3,
+                                                           .out_counts = counts},
+                                         &w->err));
         for (size_t i = 0; i < 3; i++) {
             int64_t expected = 0;
             for (int64_t bit = ranges[i].begin; bit < ranges[i].end; bit++)
@@ -377,36 +439,36 @@ DEVICE_TEST(kernels, count_bits_is_exact)
             cr_assert_eq(counts[i], expected);
         }
     }
-    must(w, gmv_kernel_count_bits(w->stream, &(gmv_count_bits){.n_ranges = 0}, &w->err));
-    arena_free(&a);
+    compute(w, gmv_kernel_count_bits(w->stream, &(gmv_count_bits){.n_ranges = 0}, &w->err));
+    arena_free(a);
 }
 
 DEVICE_TEST(kernels, find_bit_is_exact)
 {
-    arena a = arena_make(10);
+    arena *a = arena_make(w, 10);
     for (int round = 0; round < ROUNDS; round++) {
         const uint8_t *bits;
-        gmv_bit_range range = random_range(&a, &bits);
+        gmv_bit_range range = random_range(a, &bits);
         int64_t n = range.end - range.begin, index = -1, expected = 0;
         uint8_t *writable = (uint8_t *)(uintptr_t)bits;
         /* Mostly zeros: noise would end every search in the first byte. */
-        if (n > 0 && random_below(&a.state, 4)) {
+        if (n > 0 && random_below(&a->state, 4)) {
             memset(writable, 0, (size_t)(range.end + 7) / 8);
-            int64_t one = random_below(&a.state, range.end + 1);
+            int64_t one = random_below(&a->state, range.end + 1);
             if (one < range.end)
                 writable[one / 8] = (uint8_t)(1 << one % 8);
         }
         while (expected < n && !bit_at(bits, range.begin + expected))
             expected++;
-        must(w,
-             gmv_kernel_find_bit(
-                 w->stream,
-                 &(gmv_find_bit){.address = address_of(bits), .range = range, .out_index = &index},
-                 &w->err));
+        compute(w,
+                gmv_kernel_find_bit(
+                    w->stream,
+                    &(gmv_find_bit){.address = place_of(bits), .range = range, .out_index = &index},
+                    &w->err));
         cr_assert_eq(index, expected, "%s: [%d, %d)", w->row->name, (int)range.begin,
                      (int)range.end);
     }
-    arena_free(&a);
+    arena_free(a);
 }
 
 /* ---- strided elements ------------------------------------------------------------------------ */
@@ -452,72 +514,72 @@ DEVICE_TEST(kernels, gather_is_exact)
 {
     static const int64_t sizes[] = {1, 2, 4, 8, 16};
     static uint8_t expected[7 * 7 * 7 * 7 * 16];
-    arena a = arena_make(11);
-    size_t nbytes = (size_t)(a.input.end - a.input.begin);
-    random_fill(&a.state, a.input.begin, nbytes);
+    arena *a = arena_make(w, 11);
+    size_t nbytes = (size_t)(a->input.end - a->input.begin);
+    random_fill(&a->state, a->input.begin, nbytes);
     for (int round = 0; round < ROUNDS; round++) {
         gmv_layout layout;
-        int64_t itemsize = sizes[random_below(&a.state, 5)], size = 1;
-        int64_t offset = random_layout(&a.state, itemsize, (int64_t)nbytes, &layout);
+        int64_t itemsize = sizes[random_below(&a->state, 5)], size = 1;
+        int64_t offset = random_layout(&a->state, itemsize, (int64_t)nbytes, &layout);
         for (int32_t i = 0; i < layout.ndim; i++)
             size *= layout.shape[i];
-        int64_t first = random_below(&a.state, 2) ? 0 : random_below(&a.state, size);
+        int64_t first = random_below(&a->state, 2) ? 0 : random_below(&a->state, size);
         int64_t count =
-            random_below(&a.state, 2) ? size - first : random_below(&a.state, size - first + 1);
-        uint8_t *output = arena_output(&a, (size_t)(count * itemsize));
-        reference_gather(a.input.begin + offset, &layout, itemsize, first, count, expected);
-        must(w, gmv_kernel_gather(w->stream,
-                                  &(gmv_gather){.address = address_of(a.input.begin + offset),
-                                                .layout = &layout,
-                                                .itemsize = itemsize,
-                                                .first = first,
-                                                .count = count,
-                                                .output = address_of(output)},
-                                  &w->err));
+            random_below(&a->state, 2) ? size - first : random_below(&a->state, size - first + 1);
+        uint8_t *output = arena_output(a, (size_t)(count * itemsize));
+        reference_gather(a->input.begin + offset, &layout, itemsize, first, count, expected);
+        compute(w, gmv_kernel_gather(w->stream,
+                                     &(gmv_gather){.address = place_of(a->input.begin + offset),
+                                                   .layout = &layout,
+                                                   .itemsize = itemsize,
+                                                   .first = first,
+                                                   .count = count,
+                                                   .output = place_of(output)},
+                                     &w->err));
         cr_assert_eq(memcmp(output, expected, (size_t)(count * itemsize)), 0, "%s: round %d",
                      w->row->name, round);
         cr_assert(bytes_are(output - 64, 0xa5, 64));
     }
-    arena_free(&a);
+    arena_free(a);
 }
 
 DEVICE_TEST(kernels, gather_of_a_contiguous_layout_is_a_copy)
 {
-    arena a = arena_make(12);
-    uint8_t *input = arena_place(&a, a.input, 1000 * 8);
+    arena *a = arena_make(w, 12);
+    uint8_t *input = arena_place(a, a->input, 1000 * 8);
     gmv_layout layout = gmv_layout_flat(1000);
-    uint8_t *output = arena_output(&a, 900 * 8);
-    must(w, gmv_kernel_gather(w->stream,
-                              &(gmv_gather){.address = address_of(input),
-                                            .layout = &layout,
-                                            .itemsize = 8,
-                                            .first = 100,
-                                            .count = 900,
-                                            .output = address_of(output)},
-                              &w->err));
+    uint8_t *output = arena_output(a, 900 * 8);
+    compute(w, gmv_kernel_gather(w->stream,
+                                 &(gmv_gather){.address = place_of(input),
+                                               .layout = &layout,
+                                               .itemsize = 8,
+                                               .first = 100,
+                                               .count = 900,
+                                               .output = place_of(output)},
+                                 &w->err));
     cr_expect_eq(memcmp(output, input + 800, 7200), 0);
     gmv_layout empty = {.ndim = 2, .has_strides = true, .shape = {3, 0}, .strides = {8, 8}};
-    must(w, gmv_kernel_gather(
-                w->stream,
-                &(gmv_gather){.address = address_of(input), .layout = &empty, .itemsize = 8},
-                &w->err));
-    arena_free(&a);
+    compute(w, gmv_kernel_gather(
+                   w->stream,
+                   &(gmv_gather){.address = place_of(input), .layout = &empty, .itemsize = 8},
+                   &w->err));
+    arena_free(a);
 }
 
 /* ---- packed tables --------------------------------------------------------------------------- */
 
 DEVICE_TEST(kernels, copy_pieces_writes_every_byte)
 {
-    arena a = arena_make(13);
+    arena *a = arena_make(w, 13);
     for (int round = 0; round < ROUNDS / 4; round++) {
         gmv_copy_piece pieces[4];
         int64_t counts[4] = {-1, -1, -1, -1}, lengths[4], offset;
-        guarded inputs[] = {a.input, a.other};
+        guarded inputs[] = {a->input, a->other};
         const uint8_t *sources[4];
         size_t total = 0;
         for (size_t i = 0; i < 4; i++) {
-            int64_t n = lengths[i] = random_length(&a.state);
-            bool is_bits = random_below(&a.state, 2);
+            int64_t n = lengths[i] = random_length(&a->state);
+            bool is_bits = random_below(&a->state, 2);
             pieces[i] = (gmv_copy_piece){.is_bits = is_bits};
             if (i >= 2) {
                 /* Shares the bytes of an earlier piece. */
@@ -525,26 +587,27 @@ DEVICE_TEST(kernels, copy_pieces_writes_every_byte)
                 sources[i] = sources[i - 2];
                 lengths[i] = lengths[i - 2];
             } else if (is_bits) {
-                sources[i] = arena_bits(&a, inputs[i], n, &offset);
-                pieces[i].bits = (gmv_bits){address_of(sources[i]), offset};
+                sources[i] = arena_bits(a, inputs[i], n, &offset);
+                pieces[i].bits = (gmv_bits){place_of(sources[i]), offset};
                 pieces[i].n = n;
             } else {
-                sources[i] = arena_place(&a, inputs[i], (size_t)n);
-                pieces[i].source = address_of(sources[i]);
+                sources[i] = arena_place(a, inputs[i], (size_t)n);
+                pieces[i].source = place_of(sources[i]);
                 pieces[i].nbytes = (uint64_t)n;
             }
             uint64_t nbytes =
                 pieces[i].is_bits ? ((uint64_t)pieces[i].n + 7) / 8 : pieces[i].nbytes;
-            pieces[i].capacity = (nbytes + 63) / 64 * 64 + 64 * (uint64_t)random_below(&a.state, 2);
+            pieces[i].capacity =
+                (nbytes + 63) / 64 * 64 + 64 * (uint64_t)random_below(&a->state, 2);
             pieces[i].out_set_count = pieces[i].is_bits ? &counts[i] : NULL;
             total += pieces[i].capacity;
         }
-        uint8_t *output = arena_output(&a, total);
+        uint8_t *output = arena_output(a, total);
         for (size_t i = 0, at = 0; i < 4; at += pieces[i].capacity, i++)
-            pieces[i].destination = address_of(output + at);
-        must(w, gmv_kernel_copy_pieces(w->stream, pieces, 4, &w->err));
+            pieces[i].destination = place_of(output + at);
+        compute(w, gmv_kernel_copy_pieces(w->stream, pieces, 4, &w->err));
         for (size_t i = 0; i < 4; i++) {
-            const uint8_t *to = (const uint8_t *)(uintptr_t)pieces[i].destination;
+            const uint8_t *to = output + (pieces[i].destination - place_of(output));
             int64_t ones = 0;
             if (!pieces[i].is_bits) {
                 cr_assert_eq(memcmp(to, sources[i], (size_t)lengths[i]), 0);
@@ -560,8 +623,8 @@ DEVICE_TEST(kernels, copy_pieces_writes_every_byte)
         }
         cr_assert(bytes_are(output - 64, 0xa5, 64));
     }
-    must(w, gmv_kernel_copy_pieces(w->stream, NULL, 0, &w->err));
-    arena_free(&a);
+    compute(w, gmv_kernel_copy_pieces(w->stream, NULL, 0, &w->err));
+    arena_free(a);
 }
 
 DEVICE_TEST(kernels, results_that_nobody_wants_are_not_written)

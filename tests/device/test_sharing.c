@@ -90,7 +90,7 @@ static int child_exchanges(const char *name, size_t nbytes, uint8_t expected, ui
     return 0;
 }
 
-DEVICE_TEST(sharing, another_process_opens_an_export_and_writes_to_it)
+HOST_TEST(sharing, another_process_opens_an_export_and_writes_to_it)
 {
     enum { NBYTES = 100001 };
     gmv_share share, again;
@@ -112,7 +112,7 @@ DEVICE_TEST(sharing, another_process_opens_an_export_and_writes_to_it)
               "freeing takes the name away");
 }
 
-DEVICE_TEST(sharing, what_is_not_exported_has_no_name)
+HOST_TEST(sharing, what_is_not_exported_has_no_name)
 {
     gmv_memory *memory = make_memory(w, GMV_MEMORY_EXPORTABLE, GMV_CONTENTS_ZEROED, 4096);
     char path[64], target[256] = "";
@@ -127,7 +127,7 @@ DEVICE_TEST(sharing, what_is_not_exported_has_no_name)
     gmv_memory_free(memory);
 }
 
-DEVICE_TEST(sharing, ordinary_imported_and_empty_memory_is_not_exportable)
+HOST_TEST(sharing, ordinary_imported_and_empty_memory_is_not_exportable)
 {
     gmv_share share;
     segment s = segment_make("not", 4096);
@@ -143,7 +143,7 @@ DEVICE_TEST(sharing, ordinary_imported_and_empty_memory_is_not_exportable)
     segment_free(&s);
 }
 
-DEVICE_TEST(sharing, an_own_export_is_recognized_by_whatever_name)
+HOST_TEST(sharing, an_own_export_is_recognized_by_whatever_name)
 {
     gmv_share share;
     gmv_memory *memory = make_memory(w, GMV_MEMORY_EXPORTABLE, GMV_CONTENTS_ZEROED, 4096);
@@ -173,7 +173,7 @@ static void *export_in_thread(void *argument)
     return share;
 }
 
-DEVICE_TEST(sharing, threads_that_export_at_once_get_one_name)
+HOST_TEST(sharing, threads_that_export_at_once_get_one_name)
 {
     for (int round = 0; round < 50; round++) {
         pthread_t threads[4];
@@ -215,7 +215,7 @@ static bool forbid_nameless_files(void)
            open("/dev/shm", O_TMPFILE_BIT | O_DIRECTORY | O_RDWR, 0600) < 0 && errno == EOPNOTSUPP;
 }
 
-DEVICE_TEST(sharing, exports_work_where_there_are_no_nameless_files)
+HOST_TEST(sharing, exports_work_where_there_are_no_nameless_files)
 {
     gmv_share share, again;
     if (!forbid_nameless_files())
@@ -238,7 +238,7 @@ DEVICE_TEST(sharing, exports_work_where_there_are_no_nameless_files)
 
 /* ---- importing ------------------------------------------------------------------------------- */
 
-DEVICE_TEST(sharing, another_process_makes_a_segment_that_is_imported)
+HOST_TEST(sharing, another_process_makes_a_segment_that_is_imported)
 {
     enum { NBYTES = 70000 };
     segment s = segment_make("theirs", NBYTES);
@@ -263,7 +263,7 @@ DEVICE_TEST(sharing, another_process_makes_a_segment_that_is_imported)
     segment_free(&s);
 }
 
-DEVICE_TEST(sharing, imports_of_one_segment_share_and_count_one_mapping)
+HOST_TEST(sharing, imports_of_one_segment_share_and_count_one_mapping)
 {
     segment s = segment_make("shared", 10000);
     gmv_memory *first = import(w, s.name, -1, true);
@@ -283,7 +283,7 @@ DEVICE_TEST(sharing, imports_of_one_segment_share_and_count_one_mapping)
     segment_free(&s);
 }
 
-DEVICE_TEST(sharing, a_reused_name_is_another_segment)
+HOST_TEST(sharing, a_reused_name_is_another_segment)
 {
     segment s = segment_make("reused", 4096);
     s.bytes[0] = 1;
@@ -300,7 +300,7 @@ DEVICE_TEST(sharing, a_reused_name_is_another_segment)
     segment_free(&s);
 }
 
-DEVICE_TEST(sharing, a_grown_segment_is_mapped_anew)
+HOST_TEST(sharing, a_grown_segment_is_mapped_anew)
 {
     segment s = segment_make("grown", 4096);
     gmv_memory *first = import(w, s.name, -1, true);
@@ -320,7 +320,7 @@ DEVICE_TEST(sharing, a_grown_segment_is_mapped_anew)
     segment_free(&s);
 }
 
-DEVICE_TEST(sharing, a_claim_beyond_the_segment_is_out_of_bounds)
+HOST_TEST(sharing, a_claim_beyond_the_segment_is_out_of_bounds)
 {
     segment s = segment_make("claim", 4096);
     segment empty = segment_make("empty", 0);
@@ -335,7 +335,7 @@ DEVICE_TEST(sharing, a_claim_beyond_the_segment_is_out_of_bounds)
 }
 
 /* Rights do not bind root, so the test becomes somebody else where it can. */
-DEVICE_TEST(sharing, a_segment_without_write_access_is_readonly)
+HOST_TEST(sharing, a_segment_without_write_access_is_readonly)
 {
     segment s = segment_make("readonly", 4096);
     s.bytes[100] = 5;
@@ -356,7 +356,7 @@ DEVICE_TEST(sharing, a_segment_without_write_access_is_readonly)
     segment_free(&s);
 }
 
-DEVICE_TEST(sharing, a_mapping_without_write_access_is_not_used_by_who_has_it)
+HOST_TEST(sharing, a_mapping_without_write_access_is_not_used_by_who_has_it)
 {
     if (getuid() != 0)
         cr_skip_test("needs two users");
@@ -376,7 +376,7 @@ DEVICE_TEST(sharing, a_mapping_without_write_access_is_not_used_by_who_has_it)
     segment_free(&s);
 }
 
-DEVICE_TEST(sharing, malformed_names_are_refused)
+HOST_TEST(sharing, malformed_names_are_refused)
 {
     static char long_name[GMV_SHM_NAME_MAX + 2] = "/";
     memset(long_name + 1, 'a', GMV_SHM_NAME_MAX);
@@ -388,7 +388,7 @@ DEVICE_TEST(sharing, malformed_names_are_refused)
 }
 
 /* None of these may block the daemon, or be followed. */
-DEVICE_TEST(sharing, links_fifos_folders_and_sockets_are_refused)
+HOST_TEST(sharing, links_fifos_folders_and_sockets_are_refused)
 {
     char paths[4][64];
     segment s = segment_make("target", 4096);
@@ -530,7 +530,7 @@ Test(sharing, stale_names_are_swept_and_live_ones_are_not)
 
 /* ---- segments that are cut short ------------------------------------------------------------- */
 
-DEVICE_TEST(lost, a_segment_cut_before_the_work_fails_it_and_the_process_lives)
+HOST_TEST(lost, a_segment_cut_before_the_work_fails_it_and_the_process_lives)
 {
     segment s = segment_make("cut", 1 << 20);
     gmv_memory *memory = import(w, s.name, -1, true);
@@ -557,7 +557,7 @@ DEVICE_TEST(lost, a_segment_cut_before_the_work_fails_it_and_the_process_lives)
     segment_free(&s);
 }
 
-DEVICE_TEST(lost, all_imports_of_a_lost_mapping_are_lost_and_a_new_one_is_not)
+HOST_TEST(lost, all_imports_of_a_lost_mapping_are_lost_and_a_new_one_is_not)
 {
     segment s = segment_make("all", 1 << 20);
     gmv_memory *first = import(w, s.name, -1, true);
@@ -579,7 +579,7 @@ DEVICE_TEST(lost, all_imports_of_a_lost_mapping_are_lost_and_a_new_one_is_not)
 }
 
 /* Whoever may open an export may also cut it. */
-DEVICE_TEST(lost, an_own_export_that_a_client_cuts_is_lost)
+HOST_TEST(lost, an_own_export_that_a_client_cuts_is_lost)
 {
     gmv_share share;
     gmv_memory *memory = make_memory(w, GMV_MEMORY_EXPORTABLE, GMV_CONTENTS_ZEROED, 1 << 20);
@@ -593,7 +593,7 @@ DEVICE_TEST(lost, an_own_export_that_a_client_cuts_is_lost)
     gmv_memory_free(memory);
 }
 
-DEVICE_TEST(lost, many_mappings_may_be_in_use_at_once)
+HOST_TEST(lost, many_mappings_may_be_in_use_at_once)
 {
     enum { N = 100 };
     segment segments[N];
@@ -629,7 +629,7 @@ static void *cut_in_thread(void *argument)
     return ftruncate(c->descriptor, 100) == 0 ? NULL : argument;
 }
 
-DEVICE_TEST(lost, a_segment_cut_during_the_work_fails_it_and_the_process_lives)
+HOST_TEST(lost, a_segment_cut_during_the_work_fails_it_and_the_process_lives)
 {
     enum { NBYTES = 4 << 20 };
     gmv_memory *result = make_memory(w, GMV_MEMORY_ORDINARY, GMV_CONTENTS_ZEROED, NBYTES);
