@@ -41,3 +41,8 @@ check_PROGRAMS += tests/device/test_differential
 TESTS += tests/device/test_differential
 tests_device_test_differential_SOURCES = tests/device/test_differential.c
 tests_device_test_differential_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la
+
+check_PROGRAMS += tests/device/test_ipc
+TESTS += tests/device/test_ipc
+tests_device_test_ipc_SOURCES = tests/device/test_ipc.c
+tests_device_test_ipc_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la
