@@ -45,8 +45,8 @@ typedef struct fake_cuda_counters {
 
 /*
  * The n-th call from now on (1 = the next) that may fail gives `result`, a CUresult; 0: none. A
- * result that is sticky on a real device sticks. A call that releases something does so all the
- * same.
+ * result that is sticky on a real device sticks, if the call is one in a context. A call that
+ * releases something does so all the same. Pushing and popping contexts do not count.
  */
 typedef void fake_cuda_fail_fn(uint64_t n, int result);
 fake_cuda_fail_fn fake_cuda_fail;

@@ -192,13 +192,19 @@ static fake_context *context_current(void)
     return stack.n ? fake_handle_object(FAKE_CONTEXT, stack.contexts[stack.n - 1]) : NULL;
 }
 
+/* Making a live context current does not fail on a real device, so only by name here. */
+static bool call_can_fail(const char *symbol)
+{
+    return strcmp(symbol, "cuCtxPushCurrent_v2") != 0 && strcmp(symbol, "cuCtxPopCurrent_v2") != 0;
+}
+
 /* Whether this call is the one that is to fail. */
 static bool call_is_to_fail(const char *symbol)
 {
+    bool counts =
+        fake.failing_symbol[0] ? strcmp(fake.failing_symbol, symbol) == 0 : call_can_fail(symbol);
     fake.counters.calls++;
-    if (fake.calls_to_failure == 0)
-        return false;
-    if (fake.failing_symbol[0] && strcmp(fake.failing_symbol, symbol) != 0)
+    if (fake.calls_to_failure == 0 || !counts)
         return false;
     if (--fake.calls_to_failure > 0)
         return false;
@@ -226,7 +232,7 @@ static CUresult call_check(fake_call *call, const char *symbol, fake_scope scope
     if (!call_is_to_fail(symbol))
         return CUDA_SUCCESS;
     call->planned = fake.failure;
-    if (call->context && fake_is_sticky(call->planned)) {
+    if (scope == FAKE_IN_CONTEXT && fake_is_sticky(call->planned)) {
         call->context->sticky = call->planned;
         call->context->told = true;
         return call->planned;

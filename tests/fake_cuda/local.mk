@@ -26,4 +26,10 @@ tests_fake_cuda_test_fake_cuda_SOURCES = tests/fake_cuda/test_fake_cuda.c
 tests_fake_cuda_test_fake_cuda_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_fake_cuda_test_fake_cuda_CPPFLAGS = $(GMV_TEST_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_fake_cuda_test_fake_cuda_LDADD = $(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/fake_cuda/test_cuda_chaos
+TESTS += tests/fake_cuda/test_cuda_chaos
+tests_fake_cuda_test_cuda_chaos_SOURCES = tests/fake_cuda/test_cuda_chaos.c
+tests_fake_cuda_test_cuda_chaos_CPPFLAGS = $(GMV_TEST_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_fake_cuda_test_cuda_chaos_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la
 endif

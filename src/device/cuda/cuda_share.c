@@ -198,8 +198,8 @@ static cuda_import *imports_join(cuda_imports *imports, cuda_import *fresh)
     return import;
 }
 
-/* Opens and measures; closed again if that fails. */
-static CUresult import_open(cuda_import *import)
+/* Opens and measures; closed again if that fails, unless the device is lost with it. */
+static CUresult import_open(cuda_device *device, cuda_import *import)
 {
     CUipcMemHandle handle;
     memcpy(&handle, import->handle, sizeof handle);
@@ -211,7 +211,7 @@ static CUresult import_open(cuda_import *import)
         result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_ERROR_NOT_FOUND)
         result = CUDA_ERROR_INVALID_VALUE;
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS && !cuda_is_lost(device, result))
         (void)cuda.ipc_close(import->opened);
     return result;
 }
@@ -220,7 +220,7 @@ static CUresult import_open(cuda_import *import)
 static void imports_open(cuda_device *device, cuda_import *import)
 {
     cuda_imports *imports = &device->imports;
-    CUresult result = import_open(import);
+    CUresult result = import_open(device, import);
     pthread_mutex_lock(&imports->lock);
     import->result = result;
     import->state = result == CUDA_SUCCESS ? CUDA_IMPORT_OPEN : CUDA_IMPORT_FAILED;
@@ -375,7 +375,8 @@ gmv_status cuda_stream_wait_event(gmv_stream *base, const uint8_t handle[GMV_IPC
     }
     stream->busy = true;
     result = cuda.stream_wait_event(stream->handle, event, 0);
-    (void)cuda.event_destroy(event); /* what waits for it goes on waiting */
+    if (!cuda_is_lost(device, result))
+        (void)cuda.event_destroy(event); /* what waits for it goes on waiting */
     if (result != CUDA_SUCCESS)
         return cuda_fail(device, result, "stream_wait_event", err);
     return GMV_OK;
