@@ -34,8 +34,19 @@ tests_device_test_vectors_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_device_test_vectors_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_device_test_vectors_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la $(GMV_TEST_LIBS)
 
-# The CUDA kernels as C: for tests where there is no device.
-EXTRA_DIST += tests/device/cuda_emulator.c tests/device/cuda_emulator.h
+# The same with the real CUDA kernels compiled as C, where there is no device.
+if GMV_HAVE_CUDA
+check_PROGRAMS += tests/device/test_emulated
+TESTS += tests/device/test_emulated
+tests_device_test_emulated_SOURCES = \
+	tests/device/cuda_emulator.c \
+	tests/device/cuda_emulator.h \
+	tests/device/emulated_driver.c \
+	tests/device/test_differential.c
+tests_device_test_emulated_CPPFLAGS = $(GMV_TEST_CPPFLAGS) $(CUDA_CPPFLAGS) \
+	-DDIFFERENTIAL_ROUNDS=150 -DDIFFERENTIAL_KIB=9216
+tests_device_test_emulated_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la
+endif
 
 check_PROGRAMS += tests/device/test_differential
 TESTS += tests/device/test_differential

@@ -17,6 +17,11 @@
 #include <gmv/base/num.h>
 #include <gmv/device/kernels.h>
 
+#ifndef DIFFERENTIAL_ROUNDS
+#    define DIFFERENTIAL_ROUNDS 1200
+#    define DIFFERENTIAL_KIB    24576
+#endif
+
 #define CANARY 0xa5
 #define SIDES  2 /* host, CUDA */
 
@@ -695,8 +700,8 @@ static void run_many(pair *p, size_t number, size_t n)
 
 int main(int argc, char **argv)
 {
-    int rounds = argc > 1 ? atoi(argv[1]) : 1200;
-    pair p = {.longest = (argc > 2 ? (size_t)atoi(argv[2]) : 24576) << 10};
+    int rounds = argc > 1 ? atoi(argv[1]) : DIFFERENTIAL_ROUNDS;
+    pair p = {.longest = (argc > 2 ? (size_t)atoi(argv[2]) : DIFFERENTIAL_KIB) << 10};
     gmv_error why;
     int32_t count;
     gmv_error_init(&why);
