@@ -36,8 +36,8 @@ void gmv_strbuf_append_slowly(gmv_strbuf *buf, const void *bytes, size_t nbytes)
  */
 static GMV_ALWAYS_INLINE void gmv_strbuf_append(gmv_strbuf *buf, const void *bytes, size_t nbytes)
 {
-    /* There is always room for the NUL once there is data; without data both sides are 0. */
-    if (GMV_UNLIKELY(nbytes >= buf->capacity - buf->length || buf->failed)) {
+    /* Nothing may come with a NULL; without data capacity and length are both 0. */
+    if (GMV_UNLIKELY(nbytes == 0 || nbytes >= buf->capacity - buf->length || buf->failed)) {
         gmv_strbuf_append_slowly(buf, bytes, nbytes);
         return;
     }
