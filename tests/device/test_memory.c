@@ -236,6 +236,8 @@ typedef struct story {
     gmv_memory *ordinary, *exportable, *imported;
     char *segment; /* of 4096 bytes */
     uint64_t a, b; /* 4096 bytes each */
+    char byte;     /* results, which come when the stream is finished */
+    int64_t number;
 } story;
 
 static gmv_status story_begin(world *w, story *s)
@@ -258,21 +260,19 @@ static gmv_status story_begin(world *w, story *s)
     return GMV_OK;
 }
 
-static gmv_status story_copy(world *w, const story *s)
+static gmv_status story_copy(world *w, story *s)
 {
-    char byte = 1;
-    GMV_TRY(gmv_copy_in(s->stream, s->a, &byte, 1, &w->err));
-    GMV_TRY(gmv_copy_out(s->stream, &byte, s->a, 1, &w->err));
+    GMV_TRY(gmv_copy_in(s->stream, s->a, &s->byte, 1, &w->err));
+    GMV_TRY(gmv_copy_out(s->stream, &s->byte, s->a, 1, &w->err));
     GMV_TRY(gmv_copy_within(s->stream, s->a, s->b, 64, &w->err));
     return gmv_fill(s->stream, s->a, 0xff, 64, &w->err);
 }
 
-static gmv_status story_compute(world *w, const story *s)
+static gmv_status story_compute(world *w, story *s)
 {
     const gmv_layout layout = gmv_layout_flat(64);
     const gmv_bits bits = {s->a, 0};
     const gmv_bit_range range = {0, 64};
-    int64_t number;
     GMV_TRY(gmv_kernel_valid_if(
         s->stream, &(gmv_valid_if){.input = s->a, .n = 64, .output = s->b, .output_nbytes = 64},
         &w->err));
@@ -290,10 +290,11 @@ static gmv_status story_compute(world *w, const story *s)
         &w->err));
     GMV_TRY(gmv_kernel_count_bits(
         s->stream,
-        &(gmv_count_bits){.address = s->a, .ranges = &range, .n_ranges = 1, .out_counts = &number},
+        &(gmv_count_bits){
+            .address = s->a, .ranges = &range, .n_ranges = 1, .out_counts = &s->number},
         &w->err));
     GMV_TRY(gmv_kernel_find_bit(
-        s->stream, &(gmv_find_bit){.address = s->a, .range = range, .out_index = &number},
+        s->stream, &(gmv_find_bit){.address = s->a, .range = range, .out_index = &s->number},
         &w->err));
     GMV_TRY(gmv_kernel_gather(
         s->stream,
