@@ -211,6 +211,41 @@ def test_many_clients_at_once(daemon, client):
     assert len(client.handles()) == 3
 
 
+def test_everything_at_once(daemon, client):
+    """32 connections that make, slice, mask, pack, unpack, list, upload, download and delete on shared and own memory."""
+    values = numpy.arange(512, dtype="<f4")
+    values[::7] = numpy.nan
+    shared = client.view(values)
+
+    def work(number):
+        mine = Client(daemon.url)
+        for round_number in range(6):
+            view = shared if number % 2 else mine.view(values)
+            nulls = mine.post("/v1/kernels/nans_to_nulls", {"input": view["id"]})
+            column = mine.post("/v1/columns", {"type": {"name": "FLOAT32"}, "size": 512, "data": view["id"], "null_mask": nulls["mask"]["id"]})
+            table = mine.post("/v1/tables", {"columns": [column["id"], column["id"]]})
+            parts = mine.post(f"/v1/tables/{table['id']}/contiguous_split", {"splits": [100, 300]})["items"]
+            unpacked = mine.post(f"/v1/packed/{parts[1]['id']}/unpack")
+            mine.get("/v1/handles", params={"limit": 20, "all": "true"})
+            mine.call("GET", "/metrics")
+            assert len(mine.bytes(f"/v1/packed/{parts[0]['id']}/data")) == parts[0]["gpu_data_nbytes"]
+            if round_number % 2:
+                released = mine.post(f"/v1/packed/{parts[2]['id']}/release", expect=200)
+                mine.delete(f"/v1/views/{released['gpu_data']['id']}", params={"if_held": "cascade"})
+            mine.delete(f"/v1/views/{nulls['mask']['id']}", params={"if_held": "cascade" if round_number % 3 else "keep"})
+            for part in parts:
+                mine.delete(f"/v1/packed/{part['id']}", params={"if_held": "cascade"})
+            mine.call("DELETE", f"/v1/tables/{unpacked['id']}")
+            mine.call("DELETE", f"/v1/tables/{table['id']}")
+            mine.call("DELETE", f"/v1/columns/{column['id']}")
+            if view is not shared:
+                mine.delete(f"/v1/buffers/{view['buffer']}", params={"if_held": "cascade"})
+
+    with concurrent.futures.ThreadPoolExecutor(32) as pool:
+        list(pool.map(work, range(32)))
+    assert {handle["id"] for handle in client.handles()} == {shared["id"], shared["buffer"]}
+
+
 def test_making_and_deleting_leaks_nothing(daemon, client):
     def resident():
         with open(f"/proc/{daemon.process.pid}/statm") as statm:
