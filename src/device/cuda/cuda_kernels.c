@@ -14,7 +14,11 @@
 /* Made from kernels/all.cu. */
 extern const unsigned char gmv_cuda_fatbin[];
 
-#define GRID_BLOCKS_MAX INT32_MAX
+/* What leaves a number for the host comes first in the list of kernels. */
+static uint64_t kernel_blocks_max(cuda_kernel kernel)
+{
+    return kernel < CUDA_KERNEL_copy_pieces ? GMV_CUDA_SUM_BLOCKS_MAX - 1 : INT32_MAX;
+}
 
 /* ---- loading and launching ------------------------------------------------------------------ */
 
@@ -60,7 +64,7 @@ static gmv_status kernel_launch(cuda_stream *stream, cuda_kernel kernel, const v
     cuda_device *device = cuda_stream_device(stream);
     uint64_t blocks = total / tile + (total % tile != 0);
     void *parameters[] = {(void *)(uintptr_t)args};
-    if (blocks > GRID_BLOCKS_MAX)
+    if (blocks > kernel_blocks_max(kernel))
         return gmv_fail(err, GMV_ERR_INTERNAL, NULL, "%llu blocks are more than a device takes",
                         (unsigned long long)blocks);
     stream->busy = true;

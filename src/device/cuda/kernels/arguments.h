@@ -26,15 +26,17 @@
 #define GMV_CUDA_NDIM_MAX   65 /* a model layout's, and one for the parts of an element */
 
 /*
- * Where a number for the host comes together. Zero before and after every launch: blocks add to
- * `value` and take a ticket; who takes the last one writes the outcome to mapped host memory and
- * clears both. Of a result's array of them the first is the root, the others are leaves.
+ * Where a number for the host comes together. Zero before and after every launch; of a result's
+ * array of them the first is the root, the others are leaves (sums.cuh).
  */
 typedef struct cuda_sum {
-    uint64_t value;
-    uint64_t tickets;
+    uint64_t joined;    /* tickets and a sum */
+    uint64_t largest;   /* of the root */
     uint64_t unused[2]; /* each in a sector of its own */
 } cuda_sum;
+
+/* A launch with a result has fewer blocks: a leaf counts up to 2^20 of them. */
+#define GMV_CUDA_SUM_BLOCKS_MAX ((uint64_t)1 << 25)
 
 #define GMV_CUDA_LEAVES 32
 #define GMV_CUDA_SUMS   (1 + GMV_CUDA_LEAVES)

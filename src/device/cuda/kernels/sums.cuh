@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the blocks of a launch make one number for the host. Each adds what it found and takes a
- * ticket; who takes the last one writes the outcome and leaves zeros for the next launch. Beyond
- * some blocks a single address is too busy, so they meet in leaves first and the leaves at the
- * root.
+ * How the blocks of a launch make one number for the host. Each adds what it found and a ticket in
+ * one atomic operation, so that neither waits for the other to be seen; whose ticket is the last
+ * one writes the outcome and leaves zeros for the next launch. Beyond some blocks a single address
+ * is too busy: they meet in leaves first, and the leaves at the root.
  */
 #ifndef GMV_DEVICE_CUDA_KERNELS_SUMS_H
 #define GMV_DEVICE_CUDA_KERNELS_SUMS_H
@@ -11,18 +11,17 @@
 #include "device/cuda/kernels/language.cuh"
 
 #define SUM_BLOCKS_DIRECT 1024
+#define SUM_VALUE_BITS    44 /* the tickets are above them */
 
 /* Brings *value; true, and *value is all that was brought, for the last of `members`. */
 DEVICE bool sum_join(cuda_sum *sum, uint64_t members, uint64_t *value)
 {
-    if (*value)
-        (void)atomic_add(&sum->value, *value);
-    memory_fence();
-    if (atomic_add(&sum->tickets, 1) != members - 1)
+    const uint64_t ticket = UINT64_C(1) << SUM_VALUE_BITS;
+    uint64_t before = atomic_add(&sum->joined, ticket + *value);
+    if (before >> SUM_VALUE_BITS != members - 1)
         return false;
-    memory_fence();
-    *value = atomic_take(&sum->value);
-    (void)atomic_take(&sum->tickets);
+    *value += before & (ticket - 1);
+    (void)atomic_take(&sum->joined);
     return true;
 }
 
@@ -34,8 +33,10 @@ DEVICE bool sum_meet(cuda_sum *sums, uint64_t *value)
         return sum_join(&sums[0], combined_blocks(blocks), value);
     uint64_t leaf = block_index() % GMV_CUDA_LEAVES;
     uint64_t members = blocks / GMV_CUDA_LEAVES + (leaf < blocks % GMV_CUDA_LEAVES);
-    return sum_join(&sums[1 + leaf], combined_blocks(members), value) &&
-           sum_join(&sums[0], GMV_CUDA_LEAVES, value);
+    if (!sum_join(&sums[1 + leaf], combined_blocks(members), value))
+        return false;
+    memory_fence(); /* what the others of this leaf have done before is seen at the root */
+    return sum_join(&sums[0], GMV_CUDA_LEAVES, value);
 }
 
 DEVICE void result_write(cuda_result result, uint64_t value)
@@ -62,16 +63,20 @@ DEVICE void result_subtract_largest(cuda_result result, uint64_t base, uint64_t 
     cuda_sum *sums = (cuda_sum *)result.sum;
     if (!block_combine(&value, true))
         return;
-    if (value)
-        atomic_max(&sums[0].value, value);
+    if (value) {
+        atomic_max(&sums[0].largest, value);
+        memory_fence();
+    }
     value = 0;
-    if (sum_meet(sums, &value))
-        result_write(result, base - value);
+    if (!sum_meet(sums, &value))
+        return;
+    memory_fence();
+    result_write(result, base - atomic_take(&sums[0].largest));
 }
 
 DEVICE uint64_t result_largest_so_far(cuda_result result)
 {
-    return atomic_peek(&((const cuda_sum *)result.sum)->value);
+    return atomic_peek(&((const cuda_sum *)result.sum)->largest);
 }
 
 #endif
