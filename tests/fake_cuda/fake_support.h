@@ -30,6 +30,22 @@ static inline bool fake_fetch(void *library, const char *symbol, void *out)
     return address != NULL;
 }
 
+static inline bool fake_fetch_control(void *library, fake_control *out_control)
+{
+    return fake_fetch(library, "fake_cuda_fail", &out_control->fail) &&
+           fake_fetch(library, "fake_cuda_fail_named", &out_control->fail_named) &&
+           fake_fetch(library, "fake_cuda_failed", &out_control->failed) &&
+           fake_fetch(library, "fake_cuda_sticky", &out_control->sticky) &&
+           fake_fetch(library, "fake_cuda_hang", &out_control->hang) &&
+           fake_fetch(library, "fake_cuda_count", &out_control->count);
+}
+
+/* Whether the driver that this process has loaded already is the fake one. */
+static inline bool fake_attach(fake_control *out_control)
+{
+    return fake_fetch_control(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), out_control);
+}
+
 /* The library; NULL, and the reason on standard error, if it cannot be loaded. */
 static inline void *fake_load(fake_control *out_control)
 {
@@ -37,15 +53,10 @@ static inline void *fake_load(fake_control *out_control)
     const char *build = getenv("GMV_BUILDDIR");
     (void)snprintf(path, sizeof path, "%s/tests/fake_cuda/libcuda.so.1", build ? build : ".");
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    bool complete = fake_fetch(library, "fake_cuda_fail", &out_control->fail) &&
-                    fake_fetch(library, "fake_cuda_fail_named", &out_control->fail_named) &&
-                    fake_fetch(library, "fake_cuda_failed", &out_control->failed) &&
-                    fake_fetch(library, "fake_cuda_sticky", &out_control->sticky) &&
-                    fake_fetch(library, "fake_cuda_hang", &out_control->hang) &&
-                    fake_fetch(library, "fake_cuda_count", &out_control->count);
-    if (!complete)
-        (void)fprintf(stderr, "%s: %s\n", path, library ? "not the fake driver" : dlerror());
-    return complete ? library : NULL;
+    if (fake_fetch_control(library, out_control))
+        return library;
+    (void)fprintf(stderr, "%s: %s\n", path, library ? "not the fake driver" : dlerror());
+    return NULL;
 }
 
 static inline fake_cuda_counters fake_counters(const fake_control *control)

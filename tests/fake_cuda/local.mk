@@ -32,4 +32,14 @@ TESTS += tests/fake_cuda/test_cuda_chaos
 tests_fake_cuda_test_cuda_chaos_SOURCES = tests/fake_cuda/test_cuda_chaos.c
 tests_fake_cuda_test_cuda_chaos_CPPFLAGS = $(GMV_TEST_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_fake_cuda_test_cuda_chaos_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la
+
+check_PROGRAMS += tests/fake_cuda/test_cuda_lost
+TESTS += tests/fake_cuda/test_cuda_lost
+tests_fake_cuda_test_cuda_lost_SOURCES = tests/fake_cuda/test_cuda_lost.c
+tests_fake_cuda_test_cuda_lost_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_fake_cuda_test_cuda_lost_CPPFLAGS = $(GMV_TEST_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_fake_cuda_test_cuda_lost_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la $(GMV_TEST_LIBS)
+
+TESTS += tests/fake_cuda/run.sh
 endif
+EXTRA_DIST += tests/fake_cuda/run.sh

@@ -42,6 +42,17 @@ void fixture_open_with(fixture *f, const gmv_limits *limits, size_t n_devices)
     fixture_begin(f);
 }
 
+bool fixture_is_host(const fixture *f)
+{
+    return gmv_device_describe(f->engine.devices[0])->backend == GMV_BACKEND_HOST;
+}
+
+void fixture_host_only(const fixture *f, const char *why)
+{
+    if (!fixture_is_host(f))
+        cr_skip_test("%s", why);
+}
+
 /* Ends the process: an assertion that fails while a test is torn down would not count. */
 static void fixture_gate(bool holds, const char *what, long long number)
 {
@@ -169,6 +180,16 @@ gmv_view *fixture_view_of(fixture *f, gmv_dtype dtype, const void *bytes, uint64
     gmv_buffer *buffer = fixture_buffer(f, bytes, nbytes);
     return fixture_view(f, &buffer->node, dtype,
                         (int64_t)nbytes / gmv_dtype_describe(dtype)->itemsize, 0);
+}
+
+unsigned char *fixture_memory(fixture *f, const gmv_memory *memory)
+{
+    unsigned char *bytes = malloc(memory->capacity + 1);
+    cr_assert_not_null(bytes);
+    cr_assert_eq(gmv_copy_out(f->streams[0], bytes, memory->address, memory->capacity, &f->err),
+                 GMV_OK, "%s", f->err.message);
+    cr_assert_eq(gmv_stream_finish(f->streams[0], &f->err), GMV_OK, "%s", f->err.message);
+    return bytes;
 }
 
 void fixture_read(fixture *f, gmv_view *view, void *out_bytes, uint64_t nbytes)

@@ -29,6 +29,10 @@ void fixture_open(fixture *f);
 void fixture_open_with(fixture *f, const gmv_limits *limits, size_t n_devices);
 void fixture_close(fixture *f);
 
+/* Whether memory lies on the host; and skips the test if not. */
+bool fixture_is_host(const fixture *f);
+void fixture_host_only(const fixture *f, const char *why);
+
 void fixture_begin(fixture *f);
 void fixture_begin_lane(fixture *f, gmv_lane lane);
 void fixture_end(fixture *f);
@@ -45,6 +49,9 @@ gmv_buffer *fixture_exported_buffer(fixture *f, uint64_t base, uint64_t nbytes);
 gmv_view *fixture_view(fixture *f, gmv_node *parent, gmv_dtype dtype, int64_t n, int64_t offset);
 /* A 1-d view over a buffer of exactly these bytes. */
 gmv_view *fixture_view_of(fixture *f, gmv_dtype dtype, const void *bytes, uint64_t nbytes);
+
+/* All bytes of the memory, to its capacity, for free(). */
+unsigned char *fixture_memory(fixture *f, const gmv_memory *memory);
 
 /* Reads the logical bytes, of which there must be exactly `nbytes`. */
 void fixture_read(fixture *f, gmv_view *view, void *out_bytes, uint64_t nbytes);

@@ -34,6 +34,7 @@ TestSuite(buffer, .init = open_fixture, .fini = close_fixture);
 /* Another process's segment, as far as the daemon can tell; byte i is i % 251. */
 static int make_segment(size_t nbytes)
 {
+    fixture_host_only(&f, "POSIX shared memory is the host backend's");
     snprintf(segment, sizeof segment, "/gmv-test-%ld", (long)getpid());
     int descriptor = shm_open(segment, O_CREAT | O_EXCL | O_RDWR, 0600);
     cr_assert_geq(descriptor, 0);
@@ -200,9 +201,10 @@ Test(buffer, an_upload_has_exactly_the_size_of_its_content)
         cr_assert_eq(buffer->memory->kind,
                      rows[i].nbytes >= 65536 ? GMV_MEMORY_EXPORTABLE : GMV_MEMORY_ORDINARY);
         cr_assert_eq(f.engine.reserved_nbytes[0], buffer->memory->capacity, "row %zu", i);
-        const unsigned char *host = gmv_memory_host_pointer(buffer->memory);
+        unsigned char *bytes = fixture_memory(&f, buffer->memory);
         for (uint64_t at = buffer->nbytes; at < buffer->memory->capacity; at++)
-            cr_assert_eq(host[at], 0, "row %zu: the byte behind the content is not zero", i);
+            cr_assert_eq(bytes[at], 0, "row %zu: the byte behind the content is not zero", i);
+        free(bytes);
         gmv_id id = buffer->node.id;
         fixture_next(&f);
         cr_assert(fixture_delete(&f, &id, GMV_IF_HELD_KEEP, NULL));
@@ -406,6 +408,7 @@ Test(buffer, a_segment_cut_short_is_lost_and_the_daemon_lives)
 
 static void expect_shared(const gmv_share *share, const void *bytes, size_t nbytes)
 {
+    fixture_host_only(&f, "POSIX shared memory is the host backend's");
     cr_assert_eq(share->mechanism, GMV_SHARE_POSIX_SHM);
     cr_assert_eq(share->nbytes, nbytes);
     int descriptor = shm_open(share->shm_name, O_RDONLY, 0);
@@ -466,6 +469,7 @@ Test(buffer, ordinary_memory_is_cloned_to_be_shared)
 
 Test(buffer, what_gmvd_exported_is_not_imported_again)
 {
+    fixture_host_only(&f, "POSIX shared memory is the host backend's");
     gmv_buffer *buffer = upload(70000, -1, 7000);
     gmv_buffer *exported = NULL;
     gmv_buffer *again = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every op with its first, second, third, ... allocation failing, then its first, second, ...
- * device call, until it succeeds: what fails must leave handles, memory and quota as they were.
+ * device call, until it succeeds: what fails must leave handles, memory and quota as they were. On
+ * a CUDA device over the stand-in for the driver its calls fail one after the other, too.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include <gmv/base/alloc.h>
 #include <gmv/ops/mask.h>
 
+#include "fake_cuda/fake_support.h"
 #include "ops/fixture.h"
 
 #define BASE     ((uint64_t)0x302000000)
@@ -25,6 +27,8 @@
 #define VALUES_N (ROWS * sizeof(float))
 
 static fixture f;
+static fake_control driver;
+static bool driver_is_fake;
 
 /* What the scenarios work on; made before anything fails. */
 static struct {
@@ -75,6 +79,7 @@ static void make_segment(void)
 static void open_world(void)
 {
     fixture_open(&f);
+    driver_is_fake = fake_attach(&driver);
     world.buffer = fixture_exported_buffer(&f, BASE, 4 * VALUES_N);
     cr_assert_eq(gmv_buffer_allocate(&f.operation, 0, 128, false, NULL, &world.exported, &f.err),
                  GMV_OK);
@@ -316,22 +321,29 @@ static const struct {
 static const struct {
     const char *name;
     gmv_status status;
+    int result; /* of a driver call */
 } faults[] = {
-    {"an allocation", GMV_ERR_OVERLOADED},
-    {"a device call", GMV_ERR_DEVICE_OUT_OF_MEMORY},
-    {"a device call", GMV_ERR_MEMORY_LOST},
+    {"an allocation", GMV_ERR_OVERLOADED, 0},
+    {"a device call", GMV_ERR_DEVICE_OUT_OF_MEMORY, 0},
+    {"a device call", GMV_ERR_MEMORY_LOST, 0},
+    {"a driver call", GMV_ERR_DEVICE_OUT_OF_MEMORY, 2}, /* CUDA_ERROR_OUT_OF_MEMORY */
+    {"a driver call", GMV_ERR_INTERNAL, 999},           /* CUDA_ERROR_UNKNOWN */
 };
 
 static void arm(size_t fault, uint64_t n)
 {
     if (fault == 0)
         gmv_alloc_fail_once(n);
+    else if (faults[fault].result)
+        driver.fail(n, faults[fault].result);
     else
         gmv_device_fail_once(f.engine.devices[0], n, faults[fault].status);
 }
 
 static bool has_failed(size_t fault)
 {
+    if (faults[fault].result)
+        return driver.failed() != NULL;
     return fault == 0 ? gmv_alloc_has_failed() : gmv_device_has_failed(f.engine.devices[0]);
 }
 
@@ -396,11 +408,22 @@ static uint64_t end_of_handles(void)
     return cursor;
 }
 
+/* What the driver holds for the process, where that can be asked. */
+static uint64_t driver_holdings(void)
+{
+    if (!driver_is_fake)
+        return 0;
+    fake_cuda_counters held = fake_counters(&driver);
+    return held.allocations + held.pool_allocations + held.host_allocations + held.opens +
+           held.events + held.streams + held.violations;
+}
+
 static size_t run_until_it_succeeds(size_t index, size_t fault, uint64_t cursor)
 {
     gmv_status status = GMV_ERR_INTERNAL;
     uint64_t n = 0;
     fixture_state before = settle();
+    uint64_t holdings = driver_holdings();
     while (status != GMV_OK || has_failed(fault)) {
         char what[128];
         n++;
@@ -411,6 +434,8 @@ static size_t run_until_it_succeeds(size_t index, size_t fault, uint64_t cursor)
         status = scenarios[index].run();
         bool failed = has_failed(fault);
         gmv_alloc_fail_once(0);
+        if (driver_is_fake)
+            driver.fail(0, 0);
         if (status != GMV_OK) {
             cr_assert(failed, "%s: fails by itself: %s", what, f.err.message);
             cr_assert_eq(f.err.status, status, "%s: the error says nothing", what);
@@ -422,6 +447,7 @@ static size_t run_until_it_succeeds(size_t index, size_t fault, uint64_t cursor)
         delete_made(cursor); /* a failure may be survived: an allocation is tried twice */
         fixture_state after = settle();
         fixture_expect_same(&before, &after, what);
+        cr_assert_eq(driver_holdings(), holdings, "%s: the driver holds more or less", what);
     }
     gmv_device_fail_once(f.engine.devices[0], 0, GMV_OK);
     fixture_next(&f);
@@ -444,11 +470,14 @@ ParameterizedTest(size_t *index, engine_chaos, a_failure_anywhere_leaves_nothing
 {
     size_t failures = 0;
     open_world();
+    if (scenarios[*index].run == run_import && !fixture_is_host(&f))
+        cr_skip_test("POSIX shared memory is the host backend's");
     cr_assert_eq(scenarios[*index].run(), GMV_OK, "%s: %s", scenarios[*index].name, f.err.message);
     uint64_t cursor = end_of_handles();
     fixture_next(&f);
     for (size_t fault = 0; fault < sizeof faults / sizeof faults[0]; fault++)
-        failures += run_until_it_succeeds(*index, fault, cursor);
+        if (faults[fault].result == 0 || driver_is_fake)
+            failures += run_until_it_succeeds(*index, fault, cursor);
     cr_assert_geq(failures, scenarios[*index].least, "%s: only %zu", scenarios[*index].name,
                   failures);
 }
