@@ -140,8 +140,8 @@ def cai(address, shape, typestr, readonly=False, **members):
 
 
 class Daemon:
-    def __init__(self, *arguments, environment=None):
-        command = [GMVD, "--listen", "127.0.0.1:0", "--backend", "host", *arguments]
+    def __init__(self, *arguments, environment=None, prefix=()):
+        command = [*prefix, GMVD, "--listen", "127.0.0.1:0", "--backend", "host", *arguments]
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log,
                                         env={**os.environ, **(environment or {})})
