@@ -149,6 +149,7 @@ static gmv_status device_open_context(cuda_device *device, gmv_error *err)
     CUDA_TRY(device, context_retain(&device->context, device->handle), err);
     CUDA_SCOPE(device);
     CUDA_TRY(device, context_priorities(&least, &greatest), err);
+    device->priorities[GMV_STREAM_PRIORITY_DEFAULT] = (least + greatest) / 2;
     device->priorities[GMV_STREAM_PRIORITY_HIGHEST] = greatest;
     device->priorities[GMV_STREAM_PRIORITY_LOWEST] = least;
     return cuda_kernels_load(device, err);
