@@ -141,7 +141,8 @@ def cai(address, shape, typestr, readonly=False, **members):
 
 class Daemon:
     def __init__(self, *arguments, environment=None, prefix=()):
-        command = [*prefix, GMVD, "--listen", "127.0.0.1:0", "--backend", "host", *arguments]
+        command = [*prefix, GMVD, "--listen", "127.0.0.1:0", "--backend",
+                   os.environ.get("GMVD_BACKEND", "host"), *arguments]
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log,
                                         env={**os.environ, **(environment or {})})
