@@ -22,8 +22,9 @@ from openapi_check import Contract
 SOURCE = pathlib.Path(os.environ.get("GMV_SRCDIR", pathlib.Path(__file__).resolve().parents[2]))
 BUILD = pathlib.Path(os.environ.get("GMV_BUILDDIR", SOURCE / "build"))
 GMVD = os.environ.get("GMVD", str(BUILD / "gmvd"))
+BACKEND = os.environ.get("GMVD_BACKEND", "host")  # or "cuda", on a GPU or with the stand-in for the driver
 CONTRACT = Contract(SOURCE / "openapi" / "gmvd.json")
-SANITIZER_REPORT = re.compile(r"(AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error):?.*")
+SANITIZER_REPORT = re.compile(r"(AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error|fake libcuda):?.*")
 
 
 class Client:
@@ -141,8 +142,7 @@ def cai(address, shape, typestr, readonly=False, **members):
 
 class Daemon:
     def __init__(self, *arguments, environment=None, prefix=()):
-        command = [*prefix, GMVD, "--listen", "127.0.0.1:0", "--backend",
-                   os.environ.get("GMVD_BACKEND", "host"), *arguments]
+        command = [*prefix, GMVD, "--listen", "127.0.0.1:0", "--backend", BACKEND, *arguments]
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log,
                                         env={**os.environ, **(environment or {})})
@@ -227,6 +227,13 @@ def parse_answers(content):
         answers.append((status, headers, rest[:length]))
         content = rest[length:]
     return answers
+
+
+@pytest.fixture
+def host_memory():
+    """Skips tests of what only the host backend has: POSIX shared memory."""
+    if BACKEND != "host":
+        pytest.skip("POSIX shared memory is the host backend's")
 
 
 @pytest.fixture(scope="session")

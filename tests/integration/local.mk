@@ -2,8 +2,10 @@
 EXTRA_DIST += \
 	tests/requirements.txt \
 	tests/integration/conftest.py \
+	tests/integration/cuda_exporter.py \
 	tests/integration/openapi_check.py \
 	tests/integration/test_buffers.py \
+	tests/integration/test_cuda_ipc.py \
 	tests/integration/test_examples.py \
 	tests/integration/test_generated_client.py \
 	tests/integration/test_http.py \

@@ -11,11 +11,11 @@ from multiprocessing import resource_tracker, shared_memory
 import numpy
 import pytest
 
-from conftest import cai, parse_answers
+from conftest import BACKEND, cai, parse_answers
 
 
 @pytest.fixture
-def segment():
+def segment(host_memory):
     """Makes POSIX shared memory segments that are unlinked after the test."""
     made = []
 
@@ -347,6 +347,8 @@ def test_equal_addresses_of_two_exporters_need_the_buffers_name(client, segment)
     ({"cuda_ipc": {"handle": "A" * 86 + "=="}}, "backend_unsupported", "/cuda_ipc"),
 ])
 def test_a_bad_import_is_refused(client, control, body, code, pointer):
+    if BACKEND == "cuda" and code in ("handle_invalid", "backend_unsupported"):
+        pytest.skip("which mechanism is refused depends on the backend; test_cuda_ipc.py has the others")
     with client.unchanged():
         problem = client.refused("POST", "/v1/buffers/import", 422, code, json=body)
         assert pointer == "" or problem.get("pointer", "").startswith(pointer), problem
@@ -360,7 +362,7 @@ def test_exactly_one_mechanism(client, segment):
             "posix_shm": {"name": "/" + memory.name}, "cuda_ipc": {"handle": "A" * 86 + "=="}})
 
 
-def test_names_that_are_not_plain_files(client, control):
+def test_names_that_are_not_plain_files(client, host_memory, control):
     fifo, link = f"/dev/shm/gmvd-test-fifo-{os.getpid()}", f"/dev/shm/gmvd-test-link-{os.getpid()}"
     os.mkfifo(fifo)
     os.symlink("/etc/passwd", link)
@@ -401,7 +403,7 @@ def export_kinds(client):
             "mask": mask["buffer"], "exportable mask": exportable["buffer"]}
 
 
-def test_every_kind_of_own_memory_opens_in_another_process(client):
+def test_every_kind_of_own_memory_opens_in_another_process(client, host_memory):
     for kind, buffer_id in export_kinds(client).items():
         content = client.bytes(f"/v1/buffers/{buffer_id}/data")
         share = client.post(f"/v1/buffers/{buffer_id}/export", expect=200)
@@ -416,7 +418,7 @@ def test_every_kind_of_own_memory_opens_in_another_process(client):
         client.delete(f"/v1/buffers/{share['buffer']}" if share["cloned"] else f"/v1/buffers/{buffer_id}") if kind != "exportable mask" else None
 
 
-def test_what_another_process_writes_into_an_export_is_seen(client):
+def test_what_another_process_writes_into_an_export_is_seen(client, host_memory):
     buffer = client.post("/v1/buffers", {"nbytes": 64})
     share = client.post(f"/v1/buffers/{buffer['id']}/export", expect=200)["posix_shm"]
     memory = shared_memory.SharedMemory(name=share["name"])
@@ -426,7 +428,7 @@ def test_what_another_process_writes_into_an_export_is_seen(client):
     resource_tracker.unregister("/" + memory.name.lstrip("/"), "shared_memory")
 
 
-def test_an_export_ends_with_its_buffer(client, wait_until):
+def test_an_export_ends_with_its_buffer(client, host_memory, wait_until):
     buffer = client.post("/v1/buffers", {"nbytes": 4096})
     name = client.post(f"/v1/buffers/{buffer['id']}/export", expect=200)["posix_shm"]["name"]
     again = client.post(f"/v1/buffers/{buffer['id']}/export", expect=200)["posix_shm"]["name"]
@@ -441,7 +443,7 @@ def test_imported_memory_is_not_exported_again(client, segment):
         client.refused("POST", f"/v1/buffers/{buffer['id']}/export", 422, "not_exportable", json={})
 
 
-def test_an_own_export_is_recognized(client):
+def test_an_own_export_is_recognized(client, host_memory):
     buffer = client.post("/v1/buffers", {"nbytes": 4096})
     name = client.post(f"/v1/buffers/{buffer['id']}/export", expect=200)["posix_shm"]["name"]
     with client.unchanged():
@@ -516,7 +518,7 @@ def test_a_segment_cut_short_while_kernels_packs_and_downloads_run(daemon, clien
     control()
 
 
-def test_a_full_shared_memory_file_system_is_507(own_daemon):
+def test_a_full_shared_memory_file_system_is_507(own_daemon, host_memory):
     """The daemon gets a /dev/shm of 4 MiB of its own, in a mount namespace."""
     prefix = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=4m tmpfs /dev/shm && exec "$0" "$@"']
     if subprocess.run([*prefix, "true"], capture_output=True).returncode:
@@ -533,7 +535,7 @@ def test_a_full_shared_memory_file_system_is_507(own_daemon):
     assert client.bytes(f"/v1/buffers/{client.upload(bytes(range(256)) * 4096)['id']}/data") == bytes(range(256)) * 4096
 
 
-def test_names_left_by_a_killed_daemon_are_swept(own_daemon, wait_until):
+def test_names_left_by_a_killed_daemon_are_swept(own_daemon, host_memory, wait_until):
     first = own_daemon()
     buffer = first.client.post("/v1/buffers", {"nbytes": 4096})
     name = first.client.post(f"/v1/buffers/{buffer['id']}/export", expect=200)["posix_shm"]["name"]

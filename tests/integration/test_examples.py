@@ -11,7 +11,7 @@ def run(*command):
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
-def test_penguins_survive_the_journey(daemon, client):
+def test_penguins_survive_the_journey(daemon, client, host_memory):
     done = run(sys.executable, str(SOURCE / "examples" / "penguins.py"), daemon.url)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("ok: ") == 12 and "WRONG" not in done.stdout

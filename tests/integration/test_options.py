@@ -4,7 +4,9 @@
 import os
 import subprocess
 
-from conftest import GMVD, SOURCE
+import pytest
+
+from conftest import BACKEND, GMVD, SOURCE
 
 
 def run(*arguments, environment=None, timeout=30):
@@ -29,6 +31,7 @@ def test_mistakes_are_usage_errors_in_one_line():
         assert len(failed.stderr.strip().splitlines()) <= 2 and failed.stderr
 
 
+@pytest.mark.skipif(BACKEND == "cuda", reason="there is a CUDA device here")
 def test_cuda_where_there_is_none_is_said_in_one_line():
     failed = run("--backend", "cuda", "--listen", "127.0.0.1:0")
     assert failed.returncode == 69 and "cuda" in failed.stderr.lower()
