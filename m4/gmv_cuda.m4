@@ -51,6 +51,7 @@ AC_DEFUN([GMV_CUDA], [
   # A system folder: the toolkit's headers are not held to this project's warnings.
   CUDA_CPPFLAGS=
   AS_IF([test "x$have_cuda" = xyes], [CUDA_CPPFLAGS="-isystem $CUDA_DIR/include"])
+  AC_DEFINE_UNQUOTED([GMV_CUDA_TOOLKIT], ["$GMV_CUDA_TOOLKIT"], [Version of the CUDA Toolkit, "" without one.])
   AC_SUBST([NVCC])
   AC_SUBST([CUDA_DIR])
   AC_SUBST([CUDA_CPPFLAGS])

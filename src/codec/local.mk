@@ -10,6 +10,8 @@ libgmvd_codec_la_SOURCES = \
 	src/codec/decode_priv.h \
 	src/codec/encode.c \
 	src/codec/encode.h \
+	src/codec/ipc_handle.c \
+	src/codec/ipc_handle.h \
 	src/codec/json.c \
 	src/codec/json.h \
 	src/codec/json_float.c \

@@ -138,6 +138,7 @@ struct gmv_device {
     _Atomic uint64_t calls_to_failure;     /* 0: none is to fail */
     _Atomic int failure_status;
     _Atomic bool has_failed;
+    bool hides_host_pointers; /* set once, when it is opened */
 };
 
 struct gmv_stream {

@@ -151,7 +151,9 @@ void gmv_memory_free(gmv_memory *memory)
 
 void *gmv_memory_host_pointer(const gmv_memory *memory)
 {
-    return memory->address ? memory->device->ops->memory_host_pointer(memory) : NULL;
+    if (!memory->address || memory->device->hides_host_pointers)
+        return NULL;
+    return memory->device->ops->memory_host_pointer(memory);
 }
 
 bool gmv_memory_is_lost(const gmv_memory *memory)

@@ -24,7 +24,7 @@
 
 #include <gmv/gmv.h>
 
-#define MAIN_LOOK_INTERVAL_S 1
+#define MAIN_LOOK_INTERVAL_NS 250000000
 
 static const char *main_environment(const char *name)
 {
@@ -74,7 +74,7 @@ static const char *main_lost_reason(const gmv_engine *engine)
 static void main_wait(const gmv_engine *engine, const gmvd_options *options,
                       const sigset_t *signals)
 {
-    const struct timespec interval = {.tv_sec = MAIN_LOOK_INTERVAL_S};
+    const struct timespec interval = {.tv_nsec = MAIN_LOOK_INTERVAL_NS};
     bool is_told = false;
     for (;;) {
         int number = sigtimedwait(signals, NULL, &interval);
@@ -124,22 +124,90 @@ static int main_serve(gmv_service *service, const gmvd_options *options, const s
     return EX_OK;
 }
 
-static int main_open_device(const gmvd_options *options, gmv_device **out_device)
+/* What the daemon runs over: devices of one backend. */
+typedef struct main_devices {
+    gmv_device *items[GMV_DEVICES_MAX];
+    size_t count;
+} main_devices;
+
+static void main_close_devices(main_devices *devices)
 {
-    if (options->backend == GMVD_BACKEND_CUDA)
-        return main_fail(EX_UNAVAILABLE, "--backend cuda: the CUDA backend is not built into this "
-                                         "gmvd; use --backend host");
-    if (options->device != 0)
+    while (devices->count > 0)
+        gmv_device_close(devices->items[--devices->count]);
+}
+
+static int main_open_host(const gmvd_options *options, main_devices *devices)
+{
+    if (options->devices.count > 1 || (options->devices.count == 1 && options->devices.values[0]))
         return main_fail(EX_UNAVAILABLE, "--device: the host backend has one device, 0");
-    if (options->backend == GMVD_BACKEND_AUTO)
-        gmv_log(GMV_LOG_INFO, "backend", gmv_log_text("name", "host"),
-                gmv_log_text("reason", "the CUDA backend is not built in"));
     gmv_error err;
     gmv_error_init(&err);
-    const gmv_device_options device_options = {0};
-    if (gmv_device_open_host(&device_options, out_device, &err) != GMV_OK)
+    /* For the project's own tests: downloads as from a GPU. */
+    const char *hides = getenv("GMVD_TEST_HIDE_HOST_POINTERS");
+    const gmv_device_options device_options = {.hide_host_pointers = hides && hides[0] == '1'};
+    if (gmv_device_open_host(&device_options, &devices->items[0], &err) != GMV_OK)
         return main_fail(EX_OSERR, err.message);
+    devices->count = 1;
     return EX_OK;
+}
+
+/*
+ * Opens those that were named, or all. One that cannot be opened is a failure, unless the choice
+ * was left to us.
+ */
+static gmv_status main_open_cuda(const gmvd_options *options, main_devices *devices, gmv_error *err)
+{
+    int32_t n_present;
+    bool is_free = options->backend == GMVD_BACKEND_AUTO && options->devices.count == 0;
+    GMV_TRY(gmv_cuda_device_count(&n_present, err));
+    size_t n_wanted = options->devices.count ? options->devices.count : (size_t)n_present;
+    if (n_wanted == 0)
+        return gmv_fail(err, GMV_ERR_BACKEND_UNSUPPORTED, NULL,
+                        "the driver shows no device; look at CUDA_VISIBLE_DEVICES, and in a "
+                        "container at how GPUs are passed to it");
+    for (size_t i = 0; i < GMV_MIN(n_wanted, (size_t)GMV_DEVICES_MAX); i++) {
+        const gmv_device_options device_options = {
+            .ordinal = options->devices.count ? options->devices.values[i] : (int32_t)i,
+            .job_deadline_ms = (uint32_t)options->job_deadline_seconds * 1000,
+        };
+        gmv_error_init(err);
+        gmv_status status =
+            gmv_device_open_cuda(&device_options, &devices->items[devices->count], err);
+        if (status == GMV_OK)
+            devices->count++;
+        else if (!is_free)
+            return status;
+        else
+            gmv_log(GMV_LOG_WARNING, "device_skipped", gmv_log_int("ordinal", (int64_t)i),
+                    gmv_log_text("reason", err->message));
+    }
+    return devices->count > 0 ? GMV_OK : err->status;
+}
+
+static int main_fail_cuda(const gmvd_options *options, const gmv_error *err)
+{
+    char message[sizeof err->message + 128];
+    snprintf(message, sizeof message, "%s: %s; --backend host runs without a GPU",
+             options->backend == GMVD_BACKEND_CUDA ? "--backend cuda" : "--device", err->message);
+    return main_fail(EX_UNAVAILABLE, message);
+}
+
+/* One that was asked for by name must be there. */
+static int main_open_devices(const gmvd_options *options, main_devices *devices)
+{
+    gmv_error err;
+    gmv_error_init(&err);
+    if (options->backend == GMVD_BACKEND_HOST)
+        return main_open_host(options, devices);
+    gmv_status status = main_open_cuda(options, devices, &err);
+    if (status == GMV_OK)
+        return EX_OK;
+    main_close_devices(devices);
+    if (options->backend == GMVD_BACKEND_CUDA || status != GMV_ERR_BACKEND_UNSUPPORTED)
+        return main_fail_cuda(options, &err);
+    gmv_log(GMV_LOG_INFO, "backend", gmv_log_text("name", "host"),
+            gmv_log_text("reason", err.message));
+    return main_open_host(options, devices);
 }
 
 static int main_run(const gmvd_options *options)
@@ -152,11 +220,13 @@ static int main_run(const gmvd_options *options)
     sigaddset(&signals, SIGINT);
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
     main_raise_descriptors();
-    gmv_device *device;
-    int code = main_open_device(options, &device);
+    main_devices devices = {0};
+    int code = main_open_devices(options, &devices);
     if (code != EX_OK)
         return code;
-    service.backend = "host";
+    bool is_cuda = gmv_device_describe(devices.items[0])->backend == GMV_BACKEND_CUDA;
+    service.backend = is_cuda ? "cuda" : "host";
+    service.toolkit = is_cuda ? GMV_CUDA_TOOLKIT : "";
     service.started_at_ms = gmv_clock_wall_ms();
     service.started_at_ns = gmv_clock_monotonic_ns();
     service.max_json_nbytes = options->max_json_nbytes;
@@ -167,7 +237,8 @@ static int main_run(const gmvd_options *options)
     const gmv_registry_options registry = {0};
     gmv_error err;
     gmv_error_init(&err);
-    if (gmv_engine_init(&service.engine, &device, 1, &limits, &registry, &err) != GMV_OK)
+    if (gmv_engine_init(&service.engine, devices.items, devices.count, &limits, &registry, &err) !=
+        GMV_OK)
         return main_fail(EX_OSERR, err.message);
     code = main_serve(&service, options, &signals);
     gmv_engine_fini(&service.engine);

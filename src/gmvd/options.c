@@ -14,13 +14,19 @@
 
 #define OPTIONS_LINE_MAX 1024
 
-typedef enum option_kind { OPTION_TEXT, OPTION_NUMBER, OPTION_FLAG, OPTION_CHOICE } option_kind;
+typedef enum option_kind {
+    OPTION_TEXT,
+    OPTION_NUMBER,
+    OPTION_ORDINALS,
+    OPTION_FLAG,
+    OPTION_CHOICE
+} option_kind;
 
 typedef struct option_setting {
     const char *name;
     option_kind kind;
     size_t offset;
-    uint64_t minimum, maximum;  /* of a number */
+    uint64_t minimum, maximum;  /* of a number, of each ordinal */
     const char *const *choices; /* the index is stored; NULL ends the list */
 } option_setting;
 
@@ -46,7 +52,7 @@ static const option_setting option_settings[] = {
     {"listen", OPTION_TEXT, OPTION_AT(listen), 0, 0, NULL},
     {"config", OPTION_TEXT, OPTION_AT(config), 0, 0, NULL},
     {"backend", OPTION_CHOICE, OPTION_AT(backend), 0, 0, option_backends},
-    {"device", OPTION_NUMBER, OPTION_AT(device), 0, 1023, NULL},
+    {"device", OPTION_ORDINALS, OPTION_AT(devices), 0, 1023, NULL},
     {"max-device-bytes", OPTION_NUMBER, OPTION_AT(max_device_nbytes), 0, OPTION_NBYTES_MAX, NULL},
     {"max-logical-bytes", OPTION_NUMBER, OPTION_AT(max_logical_nbytes), 0, OPTION_NBYTES_MAX, NULL},
     {"max-handles", OPTION_NUMBER, OPTION_AT(max_handles), 0, OPTION_NBYTES_MAX, NULL},
@@ -55,6 +61,7 @@ static const option_setting option_settings[] = {
     {"threads", OPTION_NUMBER, OPTION_AT(n_threads), 0, 256, NULL},
     {"idle-timeout", OPTION_NUMBER, OPTION_AT(idle_timeout_seconds), 1, OPTION_SECONDS_MAX, NULL},
     {"drain-timeout", OPTION_NUMBER, OPTION_AT(drain_timeout_seconds), 0, OPTION_SECONDS_MAX, NULL},
+    {"job-deadline", OPTION_NUMBER, OPTION_AT(job_deadline_seconds), 0, OPTION_SECONDS_MAX, NULL},
     {"on-device-lost", OPTION_CHOICE, OPTION_AT(stays_when_lost), 0, 0, option_when_lost},
     {"log-format", OPTION_CHOICE, OPTION_AT(log_format), 0, 0, option_formats},
     {"log-level", OPTION_CHOICE, OPTION_AT(log_level), 0, 0, option_levels},
@@ -84,7 +91,9 @@ static const char option_help[] =
     "  --listen HOST:PORT       where to listen (127.0.0.1:8080); port 0: any free one\n"
     "  --insecure               listen elsewhere than on the loopback, without access control\n"
     "  --backend auto|cuda|host where memory lies (auto)\n"
-    "  --device N               ordinal of the device to use (0)\n"
+    "  --device N[,N...]        ordinals of the devices to use (all)\n"
+    "  --job-deadline S         seconds that work on a device may take before the device counts\n"
+    "                           as lost; 0: no end (300)\n"
     "  --on-device-lost exit|stay  what to do when a device no longer answers (exit)\n"
     "  --max-device-bytes N     memory to allocate on a device; 0: what it has (0)\n"
     "  --max-logical-bytes N    bytes that one request may pass over; 0: 1 TiB (0)\n"
@@ -149,6 +158,29 @@ static bool option_set_number(const option_setting *setting, void *member, const
     return true;
 }
 
+/* "0,2": each once. */
+static bool option_set_ordinals(const option_setting *setting, gmvd_ordinals *member,
+                                const char *value)
+{
+    gmvd_ordinals ordinals = {0};
+    for (;;) {
+        uint64_t number;
+        size_t length = strcspn(value, ",");
+        if (ordinals.count == GMVD_DEVICES_MAX || !gmv_parse_uint64(value, length, &number) ||
+            number < setting->minimum || number > setting->maximum)
+            return false;
+        for (size_t i = 0; i < ordinals.count; i++)
+            if (ordinals.values[i] == (int32_t)number)
+                return false;
+        ordinals.values[ordinals.count++] = (int32_t)number;
+        if (!value[length])
+            break;
+        value += length + 1;
+    }
+    *member = ordinals;
+    return true;
+}
+
 static bool option_set_text(void *member, const char *value)
 {
     size_t length = strlen(value);
@@ -173,6 +205,10 @@ static void option_describe(const option_setting *setting, char out_text[128])
     case OPTION_NUMBER:
         snprintf(out_text, 128, "a number from %llu to %llu", (unsigned long long)setting->minimum,
                  (unsigned long long)setting->maximum);
+        return;
+    case OPTION_ORDINALS:
+        snprintf(out_text, 128, "1 to %d different ordinals with commas, as in 0,1",
+                 GMVD_DEVICES_MAX);
         return;
     case OPTION_FLAG:
         snprintf(out_text, 128, "true or false");
@@ -202,6 +238,9 @@ static bool option_set(const option_reader *reader, const option_setting *settin
         break;
     case OPTION_NUMBER:
         is_set = option_set_number(setting, member, value);
+        break;
+    case OPTION_ORDINALS:
+        is_set = option_set_ordinals(setting, member, value);
         break;
     case OPTION_FLAG:
         is_set = option_set_flag(member, value);
@@ -358,6 +397,7 @@ static void option_set_defaults(gmvd_options *options)
         .max_connections = 10000,
         .idle_timeout_seconds = 60,
         .drain_timeout_seconds = 8,
+        .job_deadline_seconds = 300,
     };
 }
 

@@ -9,12 +9,15 @@
 #define GMV_GMVD_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <gmv/base/log.h>
 
 #define GMVD_TEXT_MAX  256
 #define GMVD_ERROR_MAX 512
+
+#define GMVD_DEVICES_MAX 16
 
 typedef enum gmvd_action {
     GMVD_RUN,
@@ -27,6 +30,11 @@ typedef enum gmvd_action {
 
 typedef enum gmvd_backend { GMVD_BACKEND_AUTO, GMVD_BACKEND_CUDA, GMVD_BACKEND_HOST } gmvd_backend;
 
+typedef struct gmvd_ordinals {
+    size_t count; /* 0: all that there are */
+    int32_t values[GMVD_DEVICES_MAX];
+} gmvd_ordinals;
+
 typedef struct gmvd_options {
     gmvd_action action;
     char listen[GMVD_TEXT_MAX];
@@ -35,8 +43,8 @@ typedef struct gmvd_options {
     int log_format;             /* gmv_log_format */
     int log_level;              /* gmv_log_level */
     bool insecure;
-    bool stays_when_lost;       /* --on-device-lost stay */
-    uint64_t device;            /* ordinal */
+    bool stays_when_lost; /* --on-device-lost stay */
+    gmvd_ordinals devices;
     uint64_t max_device_nbytes; /* these three: 0 for no limit of our own */
     uint64_t max_logical_nbytes;
     uint64_t max_handles;
@@ -45,6 +53,7 @@ typedef struct gmvd_options {
     uint64_t max_connections;
     uint64_t idle_timeout_seconds;
     uint64_t drain_timeout_seconds;
+    uint64_t job_deadline_seconds; /* 0: none */
 } gmvd_options;
 
 /*

@@ -243,6 +243,19 @@ static void exchange_begin_operation(gmv_exchange *exchange, gmv_operation *oper
     exchange->request.operation = operation;
 }
 
+/* Short contents that must be copied out are, so that the answer needs no further worker. */
+static gmv_status exchange_fetch(gmv_exchange *exchange, gmv_operation *operation, gmv_error *err)
+{
+    gmv_reply *reply = &exchange->reply.reply;
+    bool fetches = reply->has_bytes && gmv_bytes_are_remote(&reply->bytes) &&
+                   reply->bytes.nbytes <= GMV_FETCH_NBYTES && operation->streams &&
+                   !exchange->is_head_request;
+    if (!fetches)
+        return GMV_OK;
+    gmv_stream *stream = gmv_operation_stream(operation, reply->bytes.memory->device);
+    return gmv_bytes_fetch(&reply->bytes, stream, err);
+}
+
 /* Runs the handler; GMV_MOVE_TO_BULK is passed on, any error has become the reply. */
 static gmv_status exchange_handle(gmv_exchange *exchange, gmv_lane lane, gmv_stream *const *streams)
 {
@@ -252,6 +265,8 @@ static gmv_status exchange_handle(gmv_exchange *exchange, gmv_lane lane, gmv_str
     exchange_begin_operation(exchange, &operation, lane, streams);
     gmv_status status =
         exchange->request.route->handle(&exchange->request, &exchange->reply.reply, &err);
+    if (status == GMV_OK)
+        status = exchange_fetch(exchange, &operation, &err);
     gmv_operation_end(&operation);
     exchange->request.operation = NULL;
     if (status == GMV_MOVE_TO_BULK && lane == GMV_LANE_BULK)

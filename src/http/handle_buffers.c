@@ -4,6 +4,7 @@
 
 #include <gmv/base/alloc.h>
 
+#include "codec/ipc_handle.h"
 #include "codec/range.h"
 #include "codec/utf8.h"
 #include "http/handle_priv.h"
@@ -113,16 +114,10 @@ static const gmv_field import_fields[] = {
     GMV_FIELD_END,
 };
 
-static gmv_status import_run(gmv_request *request, gmv_reply *reply, void *context,
-                             gmv_document *document, gmv_error *err)
+static gmv_status import_run_shm(gmv_request *request, const import_members *members,
+                                 const gmv_creation *creation, gmv_buffer **out_buffer,
+                                 gmv_error *err)
 {
-    const import_members *members = context;
-    if (members->has_shm == members->has_ipc)
-        return gmv_fail(err, GMV_ERR_VALUE, "",
-                        "exactly one of posix_shm and cuda_ipc must be given");
-    if (members->has_ipc)
-        return gmv_fail(err, GMV_ERR_BACKEND_UNSUPPORTED, "/cuda_ipc",
-                        "the host backend opens no CUDA memory; import through posix_shm");
     const gmv_import_shm import = {
         .name = members->shm.name.text,
         .has_base = members->shm.base.given,
@@ -131,9 +126,43 @@ static gmv_status import_run(gmv_request *request, gmv_reply *reply, void *conte
         .nbytes = members->shm.nbytes.value,
         .readonly = members->readonly,
     };
+    return gmv_buffer_import_shm(request->operation, &import, creation, out_buffer, err);
+}
+
+static gmv_status import_run_ipc(gmv_request *request, const import_members *members,
+                                 const gmv_creation *creation, gmv_buffer **out_buffer,
+                                 gmv_error *err)
+{
+    uint8_t handle[GMV_IPC_HANDLE_NBYTES] = {0};
+    const gmv_import_ipc import = {
+        .handle = handle,
+        .device_uuid = members->ipc.device_uuid.text,
+        .has_base = members->ipc.base.given,
+        .base = members->ipc.base.value,
+        .has_nbytes = members->ipc.nbytes.given,
+        .nbytes = members->ipc.nbytes.value,
+        .readonly = members->readonly,
+    };
+    /* The host backend says that it has no such memory, whatever the handle. */
+    if (gmv_engine_has_cuda(request->operation->engine))
+        GMV_TRY(gmv_ipc_handle_read(members->ipc.handle.text, members->ipc.handle.length,
+                                    "/cuda_ipc/handle", handle, err));
+    return gmv_buffer_import_ipc(request->operation, &import, creation, out_buffer, err);
+}
+
+static gmv_status import_run(gmv_request *request, gmv_reply *reply, void *context,
+                             gmv_document *document, gmv_error *err)
+{
+    const import_members *members = context;
+    if (members->has_shm == members->has_ipc)
+        return gmv_fail(err, GMV_ERR_VALUE, "",
+                        "exactly one of posix_shm and cuda_ipc must be given");
     gmv_creation creation = gmv_creation_labelled(&members->label);
     gmv_buffer *buffer;
-    GMV_TRY(gmv_buffer_import_shm(request->operation, &import, &creation, &buffer, err));
+    if (members->has_ipc)
+        GMV_TRY(import_run_ipc(request, members, &creation, &buffer, err));
+    else
+        GMV_TRY(import_run_shm(request, members, &creation, &buffer, err));
     return buffer_answer_made(request, reply, buffer, err);
 }
 

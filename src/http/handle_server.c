@@ -42,9 +42,11 @@ GMV_HANDLER(readyz)
     bool verbose;
     GMV_TRY(gmv_query_flag(&request->query, "verbose", &verbose, err));
     const gmv_engine *engine = &request->service->engine;
+    const char *reason = "";
     for (size_t i = 0; i < engine->n_devices; i++)
-        if (gmv_device_is_lost(engine->devices[i], NULL))
-            return gmv_fail(err, GMV_ERR_DEVICE_LOST, NULL, "a device no longer answers");
+        if (gmv_device_is_lost(engine->devices[i], &reason))
+            return gmv_fail(err, GMV_ERR_DEVICE_LOST, NULL, "device %d is lost (%s)",
+                            (int)gmv_device_describe(engine->devices[i])->ordinal, reason);
     if (atomic_load(&request->service->draining))
         return gmv_fail(err, GMV_ERR_DRAINING, NULL, "the daemon is shutting down");
     server_reply_status(request, verbose, reply);
@@ -103,6 +105,19 @@ static void server_put_limits(gmv_json_writer *writer, const gmv_service *servic
     gmv_json_close_object(writer);
 }
 
+static void server_put_cuda(gmv_json_writer *writer, const gmv_service *service)
+{
+    if (!gmv_engine_has_cuda(&service->engine)) {
+        gmv_json_member_null(writer, "cuda");
+        return;
+    }
+    gmv_json_put_key(writer, "cuda");
+    gmv_json_open_object(writer);
+    gmv_json_member_string(writer, "toolkit", service->toolkit);
+    gmv_json_member_string(writer, "driver", gmv_device_driver_version(service->engine.devices[0]));
+    gmv_json_close_object(writer);
+}
+
 GMV_HANDLER(server)
 {
     const gmv_service *service = request->service;
@@ -111,7 +126,7 @@ GMV_HANDLER(server)
     gmv_json_member_string(&writer, "name", PACKAGE_NAME);
     gmv_json_member_string(&writer, "version", PACKAGE_VERSION);
     gmv_json_member_string(&writer, "backend", service->backend);
-    gmv_json_member_null(&writer, "cuda");
+    server_put_cuda(&writer, service);
     server_put_limits(&writer, service);
     gmv_json_member_time(&writer, "started_at", service->started_at_ms, false);
     gmv_json_member_int64(&writer, "uptime_seconds",

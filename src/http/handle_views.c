@@ -4,6 +4,7 @@
 
 #include <gmv/base/alloc.h>
 
+#include "codec/ipc_handle.h"
 #include "codec/values.h"
 #include "http/handle_priv.h"
 
@@ -33,7 +34,7 @@ static gmv_status view_check_dtype(const gmv_text *dtype, gmv_error *err)
 typedef struct payload_members {
     gmv_cai_payload payload;
     gmv_reference buffer;
-    gmv_blob event;
+    gmv_text event;
     int mask_kind; /* index in mask_kinds, or -1 */
     gmv_text dtype;
     gmv_text label;
@@ -52,7 +53,7 @@ static const gmv_field payload_fields[] = {
         .with_event = true,
     },
     GMV_FIELD("buffer", REFERENCE, payload_members, buffer),
-    GMV_FIELD("event", BASE64, payload_members, event),
+    GMV_FIELD("event", TEXT, payload_members, event),
     {
         .name = "mask_kind",
         .type = GMV_FIELD_NAME,
@@ -66,7 +67,7 @@ static const gmv_field payload_fields[] = {
 
 static gmv_status payload_check_streams(const payload_members *members, gmv_error *err)
 {
-    if (members->event.given)
+    if (members->event.text != NULL)
         return GMV_OK;
     gmv_status status = gmv_cai_check(&members->payload.cai, false, err);
     if (status == GMV_OK && members->payload.has_mask) {
@@ -79,6 +80,15 @@ static gmv_status payload_check_streams(const payload_members *members, gmv_erro
     return status;
 }
 
+static gmv_status payload_read_event(const gmv_request *request, const gmv_text *text,
+                                     uint8_t out_event[GMV_IPC_HANDLE_NBYTES], gmv_error *err)
+{
+    if (!gmv_engine_has_cuda(request->operation->engine))
+        return gmv_fail(err, GMV_ERR_BACKEND_UNSUPPORTED, "/event",
+                        "the host backend has no events; synchronize before you post");
+    return gmv_ipc_event_read(text->text, text->length, "/event", out_event, err);
+}
+
 static gmv_status payload_run(gmv_request *request, gmv_reply *reply, void *context,
                               gmv_document *document, gmv_error *err)
 {
@@ -89,9 +99,9 @@ static gmv_status payload_run(gmv_request *request, gmv_reply *reply, void *cont
     GMV_TRY(view_check_dtype(&members->dtype, err));
     GMV_TRY(
         gmv_find_reference(request, &members->buffer, GMV_KIND_BUFFER, "/buffer", &buffer, err));
-    if (members->event.given)
-        return gmv_fail(err, GMV_ERR_BACKEND_UNSUPPORTED, "/event",
-                        "the host backend has no events; synchronize before you post");
+    uint8_t event[GMV_IPC_HANDLE_NBYTES];
+    if (members->event.text != NULL)
+        GMV_TRY(payload_read_event(request, &members->event, event, err));
     gmv_view_request view_request = {
         .cai = &members->payload.cai,
         .mask = members->payload.has_mask ? &members->payload.mask : NULL,
@@ -99,6 +109,7 @@ static gmv_status payload_run(gmv_request *request, gmv_reply *reply, void *cont
             members->mask_kind < 0 ? GMV_MASK_NONE : payload_mask_values[members->mask_kind],
         .buffer = buffer != NULL ? gmv_buffer_of(buffer) : NULL,
         .payload = document->payload,
+        .event = members->event.text != NULL ? event : NULL,
     };
     gmv_creation creation = gmv_creation_labelled(&members->label);
     GMV_TRY(gmv_view_create(request->operation, &view_request, &creation, &view, err));

@@ -1,5 +1,6 @@
 noinst_LTLIBRARIES += libgmvd-http.la
 libgmvd_http_la_SOURCES = \
+	src/http/download.c \
 	src/http/embedded.h \
 	src/http/exchange.c \
 	src/http/handle_buffers.c \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Answers: conditional requests, ranges, headers. Header fields belong to the response object, so
- * each answer has a fresh one; bodies are never copied.
+ * each answer has a fresh one; bodies that this process can read are never copied.
  */
 #include "config.h"
 
@@ -100,7 +100,7 @@ static void respond_check_conditions(gmv_exchange *exchange, gmv_answer *answer)
 }
 
 /* Cuts the contents to the range that was asked for; false when it cannot be satisfied. */
-static void respond_cut_range(gmv_exchange *exchange, gmv_answer *answer, const char **body,
+static void respond_cut_range(gmv_exchange *exchange, gmv_answer *answer, uint64_t *out_first,
                               uint64_t *nbytes)
 {
     const gmv_field_value *range = &exchange->head.fields[GMV_FIELD_RANGE];
@@ -119,7 +119,7 @@ static void respond_cut_range(gmv_exchange *exchange, gmv_answer *answer, const 
     case GMV_RANGE_PART:
         snprintf(answer->content_range, sizeof answer->content_range,
                  "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, first, last, *nbytes);
-        *body += first;
+        *out_first = first;
         *nbytes = last - first + 1;
         reply->http_status = 206;
         return;
@@ -144,29 +144,40 @@ static struct MHD_Response *respond_create_static(const void *body, size_t nbyte
     return MHD_create_response_from_buffer(nbytes, pointer.out, MHD_RESPMEM_PERSISTENT);
 }
 
-static struct MHD_Response *respond_create_bytes(gmv_exchange *exchange, gmv_answer *answer)
+/* Takes `bytes` over on success. */
+static struct MHD_Response *respond_create_readable(const gmv_bytes *bytes, uint64_t first,
+                                                    uint64_t nbytes)
 {
-    gmv_reply *reply = &answer->reply;
-    const char *body = reply->bytes.host;
-    uint64_t nbytes = reply->bytes.nbytes;
-    respond_cut_range(exchange, answer, &body, &nbytes);
-    if (!reply->has_bytes)
-        return NULL;
     gmv_bytes *sent = gmv_malloc(sizeof *sent);
     if (!sent)
         return NULL;
-    *sent = reply->bytes;
-    reply->has_bytes = false;
+    *sent = *bytes;
+    /* The library takes a non-const pointer and only reads from it. */
     union {
         const void *in;
         void *out;
-    } pointer = {.in = nbytes ? body : ""};
+    } pointer = {.in = nbytes ? (const char *)bytes->host + first : ""};
     struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
         (size_t)nbytes, pointer.out, respond_free_bytes, sent);
-    if (!response) {
-        respond_free_bytes(sent);
+    if (!response)
+        gmv_free(sent);
+    return response;
+}
+
+static struct MHD_Response *respond_create_bytes(gmv_exchange *exchange, gmv_answer *answer)
+{
+    gmv_reply *reply = &answer->reply;
+    uint64_t first = 0, nbytes = reply->bytes.nbytes;
+    respond_cut_range(exchange, answer, &first, &nbytes);
+    if (!reply->has_bytes)
         return NULL;
-    }
+    struct MHD_Response *response =
+        gmv_bytes_are_remote(&reply->bytes)
+            ? gmv__download_respond(exchange, &reply->bytes, first, nbytes)
+            : respond_create_readable(&reply->bytes, first, nbytes);
+    if (!response)
+        return NULL;
+    reply->has_bytes = false;
     if (!exchange->is_head_request)
         gmv_metrics_count_transfer(exchange->server->service->metrics, false, nbytes);
     if (MHD_add_response_header(response, "Accept-Ranges", "bytes") == MHD_NO) {

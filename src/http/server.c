@@ -303,6 +303,7 @@ static void server_set_defaults(gmv_server *server)
     options->max_short_jobs = server_default(options->max_short_jobs, 1024);
     options->max_bulk_jobs = server_default(options->max_bulk_jobs, 256);
     options->max_uploads = server_default(options->max_uploads, 32);
+    options->max_chunks = server_default(options->max_chunks, 32);
     service->n_http_threads = options->n_http_threads;
     service->n_workers = options->n_short_workers + options->n_bulk_workers;
     service->max_uploads = options->max_uploads;
@@ -330,6 +331,8 @@ static gmv_status server_start_workers(gmv_server *server, gmv_error *err)
         .n_bulk = server->options.n_bulk_workers,
         .max_short = server->options.max_short_jobs,
         .max_bulk = server->options.max_bulk_jobs,
+        .tick = gmv__downloads_sweep,
+        .tick_context = server->downloads,
     };
     return gmv_workers_create(&server->service->engine, &options, &server->workers, err);
 }
@@ -358,6 +361,7 @@ static gmv_status server_open(gmv_server *server, gmv_error *err)
     GMV_TRY(gmv_router_create(options->routes, options->n_routes, &server->router, err));
     GMV_TRY(gmv_metrics_create(options->routes, options->n_routes, &server->service->metrics, err));
     GMV_TRY(server_listen(server, err));
+    GMV_TRY(gmv__downloads_create(server, server->options.max_chunks, &server->downloads, err));
     GMV_TRY(server_start_workers(server, err));
     return server_start_threads(server, err);
 }
@@ -433,6 +437,7 @@ bool gmv_server_drain(gmv_server *server, int64_t timeout_ms)
     server_stop_listening(server);
     bool is_quiet = server_wait_quiet(server, timeout_ms);
     gmv__exchange_abandon_all(server);
+    gmv__downloads_stop(server->downloads);
     if (!is_quiet) {
         gmv_log(GMV_LOG_WARNING, "drain_timeout",
                 gmv_log_int("requests", (int64_t)(atomic_load(&server->n_started) -
@@ -451,6 +456,7 @@ void gmv_server_destroy(gmv_server *server)
     if (!server)
         return;
     gmv_workers_destroy(server->workers);
+    gmv__downloads_destroy(server->downloads);
     if (server->stop_fd >= 0)
         close(server->stop_fd);
     gmv_router_destroy(server->router);

@@ -24,6 +24,7 @@ typedef struct gmv_server_options {
     uint32_t max_short_jobs; /* waiting and running */
     uint32_t max_bulk_jobs;
     uint32_t max_uploads; /* octet-stream bodies at once, a staging block each */
+    uint32_t max_chunks;  /* staging of downloads from memory that must be copied out */
 } gmv_server_options;
 
 /*

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files that speak to libmicrohttpd share: server.c (threads, sockets, start and stop),
- * exchange.c (the life of one request) and respond.c (its answer).
+ * exchange.c (the life of one request), respond.c (its answer) and download.c (bodies that lie on
+ * a device).
  *
  * Who may touch an exchange. Its connection's HTTP thread, unless a job is under way; then the
  * worker has `request`, `reply`, `task_failed` and the stream members, and the HTTP thread none of
@@ -29,14 +30,17 @@
 #define GMV_SOCKET_SEND_NBYTES  (64 << 10) /* the kernel doubles it */
 #define GMV_CONNECTION_NBYTES   ((size_t)32 << 10)
 #define GMV_SURPLUS_CONNECTIONS 64 /* beyond the limit: they hear 503 instead of nothing */
+#define GMV_FETCH_NBYTES        ((uint64_t)64 << 10) /* of remote contents, before the answer */
 
 typedef struct gmv_exchange gmv_exchange;
+typedef struct gmv_downloads gmv_downloads;
 
 struct gmv_server {
     gmv_service *service;
     gmv_server_options options;
     gmv_router *router;
     gmv_workers *workers;
+    gmv_downloads *downloads;
     bool checks_host; /* bound to the loopback */
     char url[128];
     uint16_t port;
@@ -139,6 +143,28 @@ void gmv__exchange_on_completed(void *server, struct MHD_Connection *connection,
 
 /* Gives up every suspended request; none is suspended afterwards. */
 void gmv__exchange_abandon_all(gmv_server *server);
+
+/* ---- download.c ---- */
+
+/* @newref: gmv__downloads_destroy. */
+GMV_NODISCARD gmv_status gmv__downloads_create(gmv_server *server, uint32_t max_chunks,
+                                               gmv_downloads **out_downloads, gmv_error *err);
+
+/* When all responses and jobs are gone. NULL: nothing. */
+void gmv__downloads_destroy(gmv_downloads *downloads);
+
+/* Cuts what is under way; nothing is suspended afterwards. NULL: nothing. */
+void gmv__downloads_stop(gmv_downloads *downloads);
+
+/* Takes staging back from clients that do not read. For the maintenance thread. */
+void gmv__downloads_sweep(void *downloads);
+
+/*
+ * A response whose body is `nbytes` (at least 1) of remote bytes, from `first` on. Takes `bytes`
+ * over on success. NULL without memory.
+ */
+struct MHD_Response *gmv__download_respond(gmv_exchange *exchange, const gmv_bytes *bytes,
+                                           uint64_t first, uint64_t nbytes);
 
 /* ---- respond.c ---- */
 

@@ -11,6 +11,7 @@ struct gmv_service {
     gmv_engine engine;
     gmv_metrics *metrics;
     const char *backend;   /* "host" or "cuda" */
+    const char *toolkit;   /* CUDA toolkit of the build, "13.0"; "" for the host */
     int64_t started_at_ms; /* wall */
     int64_t started_at_ns; /* monotonic */
     uint64_t max_json_nbytes;

@@ -42,6 +42,8 @@ typedef struct worker {
 struct gmv_workers {
     gmv_engine *engine;
     lane_queue short_lane, bulk_lane, maintenance;
+    void (*tick)(void *context);
+    void *tick_context;
     worker keeper; /* the maintenance thread */
     size_t n_threads;
     worker threads[];
@@ -148,14 +150,17 @@ static bool maintenance_wait(lane_queue *queue, gmv_job **out_job)
 static void *maintenance_main(void *argument)
 {
     worker *self = argument;
+    gmv_workers *workers = self->workers;
     (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WORKER_NICE);
     gmv_job *job;
     do {
         bool goes_on = maintenance_wait(self->queue, &job);
         if (job)
             job->run(job, GMV_LANE_BULK, NULL);
-        while (gmv_engine_reap(self->workers->engine) > 0)
+        while (gmv_engine_reap(workers->engine) > 0)
             ;
+        if (workers->tick)
+            workers->tick(workers->tick_context);
         if (!goes_on)
             break;
     } while (true);
@@ -184,8 +189,11 @@ static gmv_status worker_start(worker *self, void *(*main)(void *), gmv_error *e
 static gmv_status worker_open(worker *self, gmv_error *err)
 {
     gmv_engine *engine = self->workers->engine;
+    gmv_stream_priority priority =
+        self->lane == GMV_LANE_SHORT ? GMV_STREAM_PRIORITY_HIGHEST : GMV_STREAM_PRIORITY_LOWEST;
     for (size_t i = 0; i < engine->n_devices; i++)
-        GMV_TRY(gmv_stream_create(engine->devices[i], &self->streams[i], err));
+        GMV_TRY(
+            gmv_stream_create_with_priority(engine->devices[i], priority, &self->streams[i], err));
     return worker_start(self, worker_main, err);
 }
 
@@ -219,6 +227,8 @@ gmv_status gmv_workers_create(gmv_engine *engine, const gmv_workers_options *opt
         return gmv_fail_no_memory(err);
     workers->engine = engine;
     workers->n_threads = n_threads;
+    workers->tick = options->tick;
+    workers->tick_context = options->tick_context;
     queue_init(&workers->short_lane, options->max_short);
     queue_init(&workers->bulk_lane, options->max_bulk);
     queue_init(&workers->maintenance, 0);

@@ -25,6 +25,8 @@ typedef struct gmv_workers gmv_workers;
 typedef struct gmv_workers_options {
     uint32_t n_short, n_bulk;     /* threads, at least 1 each */
     uint32_t max_short, max_bulk; /* jobs waiting and running */
+    void (*tick)(void *context);  /* now and then, on the maintenance thread; NULL: nothing */
+    void *tick_context;
 } gmv_workers_options;
 
 /* @newref: stopped by gmv_workers_stop, then destroyed by gmv_workers_destroy. */
@@ -35,7 +37,7 @@ GMV_NODISCARD gmv_status gmv_workers_create(gmv_engine *engine, const gmv_worker
 GMV_NODISCARD bool gmv_workers_reserve(gmv_workers *workers, gmv_lane lane);
 void gmv_workers_unreserve(gmv_workers *workers, gmv_lane lane);
 
-/* The caller has a place in the lane. */
+/* The caller has a place in the lane, or bounds the number of its jobs otherwise. */
 void gmv_workers_enqueue(gmv_workers *workers, gmv_lane lane, gmv_job *job);
 
 /* Hands a job to the maintenance thread; any number of them. */

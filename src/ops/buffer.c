@@ -3,6 +3,8 @@
  * Buffers: the node over a block of memory, and what makes one or writes into one. A buffer owns
  * its memory; all else in gmvd refers to memory through the buffer.
  */
+#include <string.h>
+
 #include <gmv/base/alloc.h>
 #include <gmv/base/num.h>
 #include <gmv/ops/buffer.h>
@@ -167,26 +169,66 @@ gmv_status gmv_buffer_allocate(gmv_operation *operation, int64_t device, int64_t
 
 /* ---- importing and exporting ----------------------------------------------------------------- */
 
-static gmv_status import_check(const gmv_import_shm *request, gmv_error *err)
+#define IMPORT_SHM "/posix_shm"
+#define IMPORT_IPC "/cuda_ipc"
+
+/* What both kinds of import may say of the memory, and under which member. */
+typedef struct import_extent {
+    const char *prefix;
+    bool has_base;
+    uint64_t base;
+    int64_t nbytes; /* -1: all of it */
+    bool readonly;
+} import_extent;
+
+static gmv_status import_prefixed(gmv_status status, const char *prefix, gmv_error *err)
 {
-    if (request->has_base && request->base <= 0)
-        return gmv_fail(err, GMV_ERR_VALUE, "/posix_shm/base",
-                        "base is %lld, it must be the address of the segment in the exporter",
-                        (long long)request->base);
-    if (request->has_nbytes && request->nbytes < 0)
-        return gmv_fail(err, GMV_ERR_VALUE, "/posix_shm/nbytes",
-                        "nbytes is %lld, it must not be negative", (long long)request->nbytes);
+    if (status != GMV_OK)
+        gmv_error_prefix_pointer(err, prefix);
+    return status;
+}
+
+static gmv_status import_check(bool has_base, int64_t base, bool has_nbytes, int64_t nbytes,
+                               gmv_error *err)
+{
+    if (has_base && base <= 0)
+        return gmv_fail(err, GMV_ERR_VALUE, "/base",
+                        "base is %lld, it must be the address of the memory in the exporter",
+                        (long long)base);
+    if (has_nbytes && nbytes < 0)
+        return gmv_fail(err, GMV_ERR_VALUE, "/nbytes", "nbytes is %lld, it must not be negative",
+                        (long long)nbytes);
     return GMV_OK;
 }
 
-static gmv_status import_check_end(const gmv_import_shm *request, const gmv_memory *memory,
+static gmv_status import_check_end(const import_extent *extent, const gmv_memory *memory,
                                    gmv_error *err)
 {
     int64_t end;
-    if (request->has_base && !gmv_add_checked(request->base, memory->nbytes, &end))
-        return gmv_fail(err, GMV_ERR_VALUE, "/posix_shm/base",
-                        "base %lld and %llu bytes reach past 2^63", (long long)request->base,
-                        (unsigned long long)memory->nbytes);
+    if (extent->has_base && !gmv_add_checked((int64_t)extent->base, memory->nbytes, &end))
+        return gmv_fail(err, GMV_ERR_VALUE, "/base", "base %llu and %llu bytes reach past 2^63",
+                        (unsigned long long)extent->base, (unsigned long long)memory->nbytes);
+    return GMV_OK;
+}
+
+/* Makes a buffer of memory that has been imported, or frees it. */
+static gmv_status import_publish(gmv_operation *operation, gmv_memory *memory, gmv_origin origin,
+                                 const import_extent *extent, const gmv_creation *creation,
+                                 gmv_buffer **out_buffer, gmv_error *err)
+{
+    gmv_draft draft;
+    gmv_buffer *buffer = NULL;
+    gmv_status status = import_prefixed(import_check_end(extent, memory, err), extent->prefix, err);
+    if (status == GMV_OK)
+        status = gmv__draft_begin(&draft, operation, memory->device, err);
+    if (status != GMV_OK) {
+        gmv_engine_free(operation->engine, memory);
+        return status;
+    }
+    status = buffer_draft_named(&draft, memory, origin, extent->readonly,
+                                extent->has_base ? &extent->base : NULL, creation, &buffer, err);
+    GMV_TRY(gmv__draft_end(&draft, status, err));
+    *out_buffer = buffer;
     return GMV_OK;
 }
 
@@ -194,27 +236,70 @@ gmv_status gmv_buffer_import_shm(gmv_operation *operation, const gmv_import_shm 
                                  const gmv_creation *creation, gmv_buffer **out_buffer,
                                  gmv_error *err)
 {
-    GMV_TRY(import_check(request, err));
-    gmv_draft draft;
+    const import_extent extent = {IMPORT_SHM, request->has_base, (uint64_t)request->base,
+                                  request->has_nbytes ? request->nbytes : -1, request->readonly};
     gmv_memory *memory = NULL;
-    gmv_buffer *buffer = NULL;
-    gmv_device *device = operation->engine->devices[0];
-    GMV_TRY(gmv__draft_begin(&draft, operation, device, err));
-    gmv_status status =
-        gmv_memory_import_shm(device, request->name, request->has_nbytes ? request->nbytes : -1,
-                              !request->readonly, &memory, err);
-    if (status == GMV_OK) {
-        uint64_t base = (uint64_t)request->base;
-        status = import_check_end(request, memory, err);
-        if (status != GMV_OK)
-            gmv_engine_free(operation->engine, memory);
-        else
-            status = buffer_draft_named(&draft, memory, GMV_ORIGIN_POSIX_SHM, request->readonly,
-                                        request->has_base ? &base : NULL, creation, &buffer, err);
+    GMV_TRY(import_prefixed(
+        import_check(request->has_base, request->base, request->has_nbytes, request->nbytes, err),
+        IMPORT_SHM, err));
+    GMV_TRY(gmv_memory_import_shm(operation->engine->devices[0], request->name, extent.nbytes,
+                                  !extent.readonly, &memory, err));
+    return import_publish(operation, memory, GMV_ORIGIN_POSIX_SHM, &extent, creation, out_buffer,
+                          err);
+}
+
+static gmv_status import_find_device(const gmv_engine *engine, const char *uuid,
+                                     gmv_device **out_device, gmv_error *err)
+{
+    for (size_t i = 0; i < engine->n_devices; i++) {
+        if (strcmp(gmv_device_describe(engine->devices[i])->uuid, uuid) != 0)
+            continue;
+        *out_device = engine->devices[i];
+        return GMV_OK;
     }
-    GMV_TRY(gmv__draft_end(&draft, status, err));
-    *out_buffer = buffer;
-    return GMV_OK;
+    return gmv_fail(err, GMV_ERR_HANDLE_INVALID, IMPORT_IPC "/device_uuid",
+                    "the memory is on a device that is not served here; /v1/devices lists those "
+                    "that are");
+}
+
+/* On the device that was named, or the first that can: only a handle it cannot open is no end. */
+static gmv_status import_open_ipc(gmv_engine *engine, const gmv_import_ipc *request,
+                                  const import_extent *extent, gmv_memory **out_memory,
+                                  gmv_error *err)
+{
+    gmv_device *named = NULL;
+    if (request->device_uuid)
+        GMV_TRY(import_find_device(engine, request->device_uuid, &named, err));
+    if (named)
+        return gmv_memory_import_ipc(named, request->handle, extent->nbytes, !extent->readonly,
+                                     out_memory, err);
+    gmv_status status = GMV_ERR_HANDLE_INVALID;
+    for (size_t i = 0; i < engine->n_devices && status == GMV_ERR_HANDLE_INVALID; i++) {
+        if (err)
+            gmv_error_init(err);
+        status = gmv_memory_import_ipc(engine->devices[i], request->handle, extent->nbytes,
+                                       !extent->readonly, out_memory, err);
+    }
+    return status;
+}
+
+gmv_status gmv_buffer_import_ipc(gmv_operation *operation, const gmv_import_ipc *request,
+                                 const gmv_creation *creation, gmv_buffer **out_buffer,
+                                 gmv_error *err)
+{
+    gmv_engine *engine = operation->engine;
+    gmv_memory *memory = NULL;
+    if (!gmv_engine_has_cuda(engine))
+        return gmv_fail(err, GMV_ERR_BACKEND_UNSUPPORTED, IMPORT_IPC,
+                        "the host backend opens no CUDA memory; import through posix_shm");
+    const import_extent extent = {IMPORT_IPC, request->has_base, (uint64_t)request->base,
+                                  request->has_nbytes ? request->nbytes : -1, request->readonly};
+    GMV_TRY(import_prefixed(
+        import_check(request->has_base, request->base, request->has_nbytes, request->nbytes, err),
+        IMPORT_IPC, err));
+    GMV_TRY(import_open_ipc(engine, request, &extent, &memory, err));
+    return import_publish(operation, memory, GMV_ORIGIN_CUDA_IPC, &extent, creation, out_buffer,
+                          err);
 }
 
 static gmv_status export_check(const gmv_buffer *buffer, gmv_error *err)

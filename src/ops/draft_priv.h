@@ -71,6 +71,9 @@ GMV_NODISCARD gmv_status gmv__bytes_of_region(gmv_operation *operation, gmv_buff
                                               gmv_node *holder, uint64_t ptr, uint64_t nbytes,
                                               gmv_bytes *out_bytes, gmv_error *err);
 
+/* Fails if the memory's contents or its device are lost. */
+GMV_NODISCARD gmv_status gmv__memory_check(const gmv_memory *memory, gmv_error *err);
+
 /* The device that a view's memory is on; the engine's first if it has none. */
 gmv_device *gmv__view_device_or_first(const gmv_engine *engine, const gmv_view *view);
 

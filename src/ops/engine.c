@@ -103,6 +103,11 @@ gmv_status gmv_engine_device(const gmv_engine *engine, int64_t ordinal, gmv_devi
                     (long long)ordinal);
 }
 
+bool gmv_engine_has_cuda(const gmv_engine *engine)
+{
+    return gmv_device_describe(engine->devices[0])->backend == GMV_BACKEND_CUDA;
+}
+
 size_t gmv_engine_device_index(const gmv_engine *engine, const gmv_device *device)
 {
     size_t index = 0;

@@ -238,6 +238,14 @@ static gmv_status create_draft(gmv_draft *draft, const create_part *part,
     return create_prepare(draft, part, mask, mask_kind, payload, creation, false, out_view, err);
 }
 
+/* Where an event is waited for. */
+static gmv_device *create_device(const gmv_engine *engine, const create_part *view,
+                                 const create_part *mask)
+{
+    const gmv_buffer *buffer = view->buffer ? view->buffer : mask->buffer;
+    return buffer ? buffer->memory->device : engine->devices[0];
+}
+
 gmv_status gmv_view_create(gmv_operation *operation, gmv_view_request *request,
                            const gmv_creation *creation, gmv_view **out_view, gmv_error *err)
 {
@@ -259,9 +267,17 @@ gmv_status gmv_view_create(gmv_operation *operation, gmv_view_request *request,
                                 CREATE_MASK_POINTER, err));
         GMV_TRY(create_same_device(&part, &mask, err));
     }
-    GMV_TRY(gmv__draft_begin(&draft, operation, NULL, err));
-    gmv_status status =
-        create_draft(&draft, &part, &mask, kind, request->payload, creation, &view, err);
+    if (request->event && operation->lane != GMV_LANE_BULK)
+        return GMV_MOVE_TO_BULK;
+    GMV_TRY(gmv__draft_begin(&draft, operation,
+                             request->event ? create_device(operation->engine, &part, &mask) : NULL,
+                             err));
+    gmv_status status = GMV_OK;
+    /* The end of the draft waits for the stream, and so for the event, before it publishes. */
+    if (request->event)
+        status = gmv_stream_wait_event(draft.stream, request->event, err);
+    if (status == GMV_OK)
+        status = create_draft(&draft, &part, &mask, kind, request->payload, creation, &view, err);
     GMV_TRY(gmv__draft_end(&draft, status, err));
     request->payload = NULL;
     *out_view = view;

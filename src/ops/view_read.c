@@ -59,19 +59,17 @@ gmv_status gmv_view_bytes(gmv_operation *operation, gmv_view *view, gmv_bytes *o
     GMV_TRY(gmv_engine_scratch(engine, device, gmv_operation_stream(operation, device),
                                (uint64_t)view->nbytes, &scratch, err));
     gmv_status status = view_gather_bytes(operation, view, scratch, err);
-    const void *host = gmv_memory_host_pointer(scratch->memory);
-    if (status == GMV_OK && !host)
-        status = gmv_fail(err, GMV_ERR_BACKEND_UNSUPPORTED, NULL,
-                          "this backend's memory cannot be read in place");
     if (status != GMV_OK) {
         gmv_engine_discard_scratch(engine, scratch, true);
         return status;
     }
     *out_bytes = (gmv_bytes){
-        .host = host,
+        .host = gmv_memory_host_pointer(scratch->memory),
         .nbytes = (uint64_t)view->nbytes,
         .sealed = gmv_buffer_is_sealed(view->buffer),
         .engine = engine,
+        .memory = scratch->memory,
+        .address = scratch->memory->address,
         .scratch = scratch,
     };
     return GMV_OK;

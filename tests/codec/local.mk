@@ -85,3 +85,10 @@ tests_codec_test_encode_SOURCES = tests/codec/test_encode.c $(OPS_FIXTURE)
 tests_codec_test_encode_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_codec_test_encode_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_codec_test_encode_LDADD = $(CODEC_TEST_LIBS)
+
+check_PROGRAMS += tests/codec/test_ipc_handle
+TESTS += tests/codec/test_ipc_handle
+tests_codec_test_ipc_handle_SOURCES = tests/codec/test_ipc_handle.c
+tests_codec_test_ipc_handle_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_ipc_handle_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_ipc_handle_LDADD = $(CODEC_TEST_LIBS)

@@ -53,3 +53,10 @@ tests_http_test_handlers_SOURCES = tests/http/test_handlers.c $(OPS_FIXTURE)
 tests_http_test_handlers_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_http_test_handlers_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_http_test_handlers_LDADD = $(HTTP_TEST_LIBS) $(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/http/test_download
+TESTS += tests/http/test_download
+tests_http_test_download_SOURCES = tests/http/test_download.c $(HTTP_SUPPORT)
+tests_http_test_download_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_http_test_download_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_http_test_download_LDADD = $(HTTP_TEST_LIBS)

@@ -161,6 +161,49 @@ static gmv_status handle_big(gmv_request *request, gmv_reply *reply, gmv_error *
     return GMV_OK;
 }
 
+unsigned char support_remote_byte(size_t position)
+{
+    return (unsigned char)(position * 31 + (position >> 12) * 7);
+}
+
+static gmv_status remote_fill(gmv_stream *stream, gmv_memory *memory, gmv_error *err)
+{
+    unsigned char piece[4096];
+    GMV_TRY(gmv_stream_use(stream, memory, err));
+    for (uint64_t at = 0; at < memory->nbytes; at += sizeof piece) {
+        size_t nbytes = (size_t)GMV_MIN(memory->nbytes - at, (uint64_t)sizeof piece);
+        for (size_t i = 0; i < nbytes; i++)
+            piece[i] = support_remote_byte((size_t)at + i);
+        GMV_TRY(gmv_copy_in(stream, memory->address + at, piece, nbytes, err));
+    }
+    return gmv_stream_finish(stream, err);
+}
+
+static gmv_status handle_remote(gmv_request *request, gmv_reply *reply, gmv_error *err)
+{
+    gmv_engine *engine = request->operation->engine;
+    gmv_device *device = engine->devices[0];
+    gmv_stream *stream = gmv_operation_stream(request->operation, device);
+    gmv_scratch *scratch;
+    int64_t nbytes;
+    GMV_TRY(gmv_query_int64(&request->query, "nbytes", 1, 1 << 30, 1, &nbytes, err));
+    GMV_TRY(gmv_engine_scratch(engine, device, stream, (uint64_t)nbytes, &scratch, err));
+    gmv_status status = remote_fill(stream, scratch->memory, err);
+    if (status != GMV_OK) {
+        gmv_engine_discard_scratch(engine, scratch, true);
+        return status;
+    }
+    reply->content_type = "application/octet-stream";
+    reply->has_bytes = true;
+    reply->bytes = (gmv_bytes){.host = gmv_memory_host_pointer(scratch->memory),
+                               .nbytes = (uint64_t)nbytes,
+                               .engine = engine,
+                               .memory = scratch->memory,
+                               .address = scratch->memory->address,
+                               .scratch = scratch};
+    return GMV_OK;
+}
+
 /* ---- uploads ---- */
 
 typedef struct test_upload {
@@ -270,10 +313,12 @@ const gmv_route support_routes[] = {
                                            handle_thing) TEST_ROUTE(GET, "/v1/contents",
                                                                     getContents, "sealed", NONE,
                                                                     SHORT, handle_contents)
-                                    TEST_ROUTE(GET, "/v1/big", getBig, "", NONE, SHORT, handle_big){
-                                        GMV_METHOD_POST, "/v1/upload", "upload", GMV_KIND_ANY,
-                                        "fail,gate", GMV_BODY_OCTETS, GMV_LANE_BULK, NULL,
-                                        &upload_handler},
+                                    TEST_ROUTE(GET, "/v1/big", getBig, "", NONE, SHORT, handle_big)
+                                        TEST_ROUTE(GET, "/v1/remote", getRemote, "nbytes", NONE,
+                                                   SHORT, handle_remote){
+                                            GMV_METHOD_POST, "/v1/upload", "upload", GMV_KIND_ANY,
+                                            "fail,gate", GMV_BODY_OCTETS, GMV_LANE_BULK, NULL,
+                                            &upload_handler},
 };
 
 const size_t support_routes_count = sizeof support_routes / sizeof support_routes[0];
@@ -286,7 +331,7 @@ void support_start(support_server *s, const gmv_server_options *given)
     gmv_error_init(&err);
     gmv_log_configure(GMV_LOG_TEXT, getenv("GMV_TEST_VERBOSE") ? GMV_LOG_DEBUG : GMV_LOG_ERROR);
     gmv_device *device = NULL;
-    const gmv_device_options device_options = {0};
+    const gmv_device_options device_options = {.hide_host_pointers = s->hides_pointers};
     const gmv_limits limits = {0};
     const gmv_registry_options registry = {0};
     if (gmv_device_open_host(&device_options, &device, &err) != GMV_OK ||

@@ -40,6 +40,7 @@ typedef struct support_server {
     gmv_service service;
     gmv_server *server;
     uint16_t port;
+    bool hides_pointers; /* set before the start: memory must be copied out to be seen */
 } support_server;
 
 /* Zeroes mean the defaults; listens on a free port of the loopback. */
@@ -51,6 +52,9 @@ int64_t support_stop(support_server *s, int64_t timeout_ms);
 /* The test routes: see support.c. */
 extern const gmv_route support_routes[];
 extern const size_t support_routes_count;
+
+/* What GET /v1/remote?nbytes=N answers with, from memory on the device. */
+unsigned char support_remote_byte(size_t position);
 
 /* POST /gate and its kin wait until the gate is open. */
 void support_gate_close(void);

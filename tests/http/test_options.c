@@ -176,3 +176,49 @@ Test(options, actions_are_told)
     cr_assert_eq(options.action, GMVD_HELP);
     cr_assert_eq(read_options("--insecure", "healthcheck", NULL), EX_USAGE);
 }
+
+Test(options, devices_are_a_list_of_ordinals)
+{
+    static const struct {
+        const char *text;
+        size_t count; /* 0: refused */
+        int32_t first, last;
+    } rows[] = {
+        {"0", 1, 0, 0},
+        {"7", 1, 7, 7},
+        {"1,0", 2, 1, 0},
+        {"3,1023,5", 3, 3, 5},
+        {"", 0, 0, 0},
+        {"0,", 0, 0, 0},
+        {",0", 0, 0, 0},
+        {"0,,1", 0, 0, 0},
+        {"0,0", 0, 0, 0},
+        {"-1", 0, 0, 0},
+        {"1024", 0, 0, 0},
+        {"a", 0, 0, 0},
+        {"0 ,1", 0, 0, 0},
+        {"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15", 16, 0, 15},
+        {"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", 0, 0, 0},
+    };
+    cr_assert_eq(read_options(NULL), 0);
+    cr_assert_eq(options.devices.count, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int code = read_options("--device", rows[i].text, NULL);
+        cr_assert_eq(code, rows[i].count ? 0 : EX_USAGE, "row %zu: %s", i, error);
+        if (code != 0) {
+            cr_assert_not_null(strstr(error, "--device"), "%s", error);
+            continue;
+        }
+        cr_assert_eq(options.devices.count, rows[i].count);
+        cr_assert_eq(options.devices.values[0], rows[i].first);
+        cr_assert_eq(options.devices.values[rows[i].count - 1], rows[i].last);
+    }
+}
+
+Test(options, work_ends_after_five_minutes_unless_told_otherwise)
+{
+    cr_assert_eq(read_options(NULL), 0);
+    cr_assert_eq(options.job_deadline_seconds, 300);
+    cr_assert_eq(read_options("--job-deadline", "0", NULL), 0);
+    cr_assert_eq(options.job_deadline_seconds, 0);
+}

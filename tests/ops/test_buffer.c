@@ -521,3 +521,69 @@ Test(buffer, bytes_stay_readable_after_the_operation_and_the_delete)
     cr_assert_eq(f.engine.reserved_nbytes[0], 0);
     gmv_bytes_release(&bytes);
 }
+
+/* ---- bytes that must be copied out ----------------------------------------------------------- */
+
+Test(buffer, bytes_are_copied_out_piece_by_piece)
+{
+    unsigned char content[1000], piece[1000];
+    for (size_t i = 0; i < sizeof content; i++)
+        content[i] = (unsigned char)(i * 7);
+    gmv_buffer *buffer = fixture_buffer(&f, content, sizeof content);
+    gmv_bytes bytes;
+    cr_assert_eq(gmv_buffer_bytes(&f.operation, buffer, &bytes, &f.err), GMV_OK);
+    cr_assert_eq(gmv_bytes_read(&bytes, f.streams[0], 0, piece, 1000, &f.err), GMV_OK);
+    cr_assert_eq(memcmp(piece, content, 1000), 0);
+    cr_assert_eq(gmv_bytes_read(&bytes, f.streams[0], 999, piece, 1, &f.err), GMV_OK);
+    cr_assert_eq(piece[0], content[999]);
+    cr_assert_eq(gmv_bytes_read(&bytes, f.streams[0], 1000, piece, 0, &f.err), GMV_OK);
+    cr_assert_eq(gmv_bytes_read(&bytes, f.streams[0], 1000, piece, 1, &f.err),
+                 GMV_ERR_OUT_OF_BOUNDS);
+    cr_assert_eq(gmv_bytes_read(&bytes, f.streams[0], UINT64_MAX, piece, 2, &f.err),
+                 GMV_ERR_OUT_OF_BOUNDS);
+    gmv_bytes_release(&bytes);
+}
+
+Test(buffer, fetched_bytes_need_their_buffer_no_more)
+{
+    gmv_buffer *buffer = fixture_buffer(&f, "0123456789", 10);
+    gmv_id id = buffer->node.id;
+    gmv_bytes bytes;
+    gmv_deletion deletion;
+    cr_assert_eq(gmv_buffer_bytes(&f.operation, buffer, &bytes, &f.err), GMV_OK);
+    cr_assert_not(gmv_bytes_are_remote(&bytes));
+    bytes.host = NULL; /* as on a GPU */
+    cr_assert(gmv_bytes_are_remote(&bytes));
+    cr_assert_eq(gmv_bytes_fetch(&bytes, f.streams[0], &f.err), GMV_OK);
+    cr_assert_not(gmv_bytes_are_remote(&bytes));
+    fixture_next(&f);
+    cr_assert(fixture_delete(&f, &id, GMV_IF_HELD_KEEP, &deletion));
+    cr_assert_eq(f.engine.reserved_nbytes[0], 0);
+    cr_assert_eq(memcmp(bytes.host, "0123456789", 10), 0);
+    gmv_bytes_release(&bytes);
+}
+
+Test(buffer, a_fetch_that_fails_changes_nothing)
+{
+    gmv_buffer *buffer = fixture_buffer(&f, "0123456789", 10);
+    gmv_bytes bytes;
+    cr_assert_eq(gmv_buffer_bytes(&f.operation, buffer, &bytes, &f.err), GMV_OK);
+    const void *host = bytes.host;
+    bytes.host = NULL;
+    for (uint64_t n = 1; n <= 3; n++) {
+        gmv_device_fail_once(f.engine.devices[0], n, GMV_ERR_MEMORY_LOST);
+        gmv_error_init(&f.err);
+        cr_assert_eq(gmv_bytes_fetch(&bytes, f.streams[0], &f.err), GMV_ERR_MEMORY_LOST);
+        cr_assert(gmv_bytes_are_remote(&bytes) && bytes.node == &buffer->node);
+    }
+    bytes.host = host;
+    gmv_bytes_release(&bytes);
+}
+
+Test(buffer, contents_of_a_lost_device_are_not_served)
+{
+    gmv_buffer *buffer = fixture_buffer(&f, "0123456789", 10);
+    gmv_bytes bytes;
+    gmv_device_mark_lost(f.engine.devices[0], "a test");
+    cr_assert_eq(gmv_buffer_bytes(&f.operation, buffer, &bytes, &f.err), GMV_ERR_DEVICE_LOST);
+}

@@ -37,6 +37,7 @@ typedef struct gmv_device_options {
     size_t cache_nbytes_max;   /* bytes of freed blocks kept for reuse; 0: the backend's default */
     const char *shm_directory; /* host: NULL is "/dev/shm" */
     uint32_t job_deadline_ms;  /* CUDA: work that takes longer loses the device; 0: none does */
+    bool hide_host_pointers;   /* host, for tests: memory is as unreadable as a GPU's */
 } gmv_device_options;
 
 typedef struct gmv_device_info {

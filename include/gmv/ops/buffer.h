@@ -64,10 +64,32 @@ typedef struct gmv_import_shm {
     bool readonly;
 } gmv_import_shm;
 
+/* The same with cuda_ipc. */
+typedef struct gmv_import_ipc {
+    const uint8_t *handle;   /* GMV_IPC_HANDLE_NBYTES of them */
+    const char *device_uuid; /* NULL: the first device that can open it */
+    bool has_base;
+    int64_t base; /* address of the allocation's start in the exporter, > 0 */
+    bool has_nbytes;
+    int64_t nbytes;
+    bool readonly;
+} gmv_import_ipc;
+
 /* Errors as gmv_memory_import_shm; base: value_error at "/posix_shm/base" (negative, 0, or wraps
  * past 2^63). */
 GMV_NODISCARD gmv_status gmv_buffer_import_shm(gmv_operation *operation,
                                                const gmv_import_shm *request,
+                                               const gmv_creation *creation,
+                                               gmv_buffer **out_buffer, gmv_error *err);
+
+/*
+ * Errors as gmv_memory_import_ipc; base as above, at "/cuda_ipc/base".
+ *
+ * @retval GMV_ERR_HANDLE_INVALID       also an unknown device (pointer "/cuda_ipc/device_uuid")
+ * @retval GMV_ERR_BACKEND_UNSUPPORTED  no CUDA device (pointer "/cuda_ipc")
+ */
+GMV_NODISCARD gmv_status gmv_buffer_import_ipc(gmv_operation *operation,
+                                               const gmv_import_ipc *request,
                                                const gmv_creation *creation,
                                                gmv_buffer **out_buffer, gmv_error *err);
 
@@ -107,23 +129,45 @@ GMV_NODISCARD gmv_status gmv_upload_finish(gmv_operation *operation, gmv_upload 
 void gmv_upload_abort(gmv_upload *upload);
 
 /*
- * Bytes to serve: a region that this process can read as long as the value lives. It holds what it
- * needs (a node in flight, or scratch memory of its own) and may outlive the operation.
+ * Bytes to serve: a region of memory that stays as long as the value lives. It holds what it needs
+ * (a node in flight, or scratch memory of its own) and may outlive the operation. Where this
+ * process cannot read the memory, `host` is NULL and the bytes are copied out piece by piece.
  */
 typedef struct gmv_bytes {
-    const void *host; /* NULL if nbytes is 0 */
+    const void *host; /* NULL if nbytes is 0, or if only gmv_bytes_read gets at them */
     uint64_t nbytes;
     bool sealed; /* the contents can no longer change */
     gmv_engine *engine;
+    gmv_memory *memory;   /* @borrowed, NULL if nbytes is 0 or the bytes are `copy` */
+    uint64_t address;     /* of the first byte on the device */
     gmv_node *node;       /* held in flight, or NULL */
     gmv_scratch *scratch; /* owned, or NULL */
+    void *copy;           /* owned, or NULL */
 } gmv_bytes;
+
+/* Whether they must be copied out to be seen. */
+static inline bool gmv_bytes_are_remote(const gmv_bytes *bytes)
+{
+    return bytes->nbytes > 0 && !bytes->host;
+}
+
+/*
+ * Copies `nbytes` bytes from `offset` on to host memory, and waits. `stream` is the thread's own on
+ * the device of `bytes->memory`. May block.
+ *
+ * @retval GMV_ERR_OUT_OF_BOUNDS, GMV_ERR_MEMORY_LOST, GMV_ERR_DEVICE_LOST
+ */
+GMV_NODISCARD gmv_status gmv_bytes_read(const gmv_bytes *bytes, gmv_stream *stream, uint64_t offset,
+                                        void *out, uint64_t nbytes, gmv_error *err);
+
+/* Replaces remote bytes by a copy in host memory, and gives back what they held. May block. */
+GMV_NODISCARD gmv_status gmv_bytes_fetch(gmv_bytes *bytes, gmv_stream *stream, gmv_error *err);
 
 /* Gives back what it holds, from any thread and without blocking: what dies is left to
  * gmv_engine_reap. */
 void gmv_bytes_release(gmv_bytes *bytes);
 
-/* The whole of a buffer. @retval GMV_ERR_MEMORY_LOST, GMV_ERR_BACKEND_UNSUPPORTED */
+/* The whole of a buffer. @retval GMV_ERR_MEMORY_LOST, GMV_ERR_DEVICE_LOST */
 GMV_NODISCARD gmv_status gmv_buffer_bytes(gmv_operation *operation, gmv_buffer *buffer,
                                           gmv_bytes *out_bytes, gmv_error *err);
 

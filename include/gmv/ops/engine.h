@@ -106,6 +106,9 @@ GMV_NODISCARD gmv_status gmv_engine_scratch(gmv_engine *engine, gmv_device *devi
  * nothing. */
 void gmv_engine_discard_scratch(gmv_engine *engine, gmv_scratch *scratch, bool may_block);
 
+/* Whether its devices are CUDA devices: all are of one backend. */
+bool gmv_engine_has_cuda(const gmv_engine *engine);
+
 /* The place of a device among the engine's. */
 size_t gmv_engine_device_index(const gmv_engine *engine, const gmv_device *device);
 

@@ -79,21 +79,25 @@ GMV_NODISCARD gmv_status gmv_view_prepare(gmv_operation *operation, const gmv_vi
                                           gmv_view **out_view, gmv_error *err);
 void gmv_view_discard(gmv_engine *engine, gmv_view *view);
 
-/* POST /v1/views: a posted payload. Never blocks. Pointers are below "/cuda_array_interface". */
+/* POST /v1/views: a posted payload. Never blocks unless there is an event. Pointers are below
+ * "/cuda_array_interface". */
 typedef struct gmv_view_request {
     const gmv_cai *cai;
     const gmv_cai *mask;     /* NULL: none */
     gmv_mask_kind mask_kind; /* GMV_MASK_NONE: not given */
     gmv_buffer *buffer;      /* NULL: look in all of the caller's; its mask may lie elsewhere */
     char *payload;           /* compact JSON text, taken over on success */
+    const uint8_t *event;    /* GMV_IPC_HANDLE_NBYTES: waited for before the view is; or NULL */
 } gmv_view_request;
 
 /*
  * Checks in the order of the contract: members, overflow, address 0, the buffer (its own address
  * space first, then the exporter's), extent, alignment as posted and as mapped.
  *
+ * @retval GMV_MOVE_TO_BULK  there is an event to wait for: everything else has been checked
  * @retval GMV_ERR_VALUE, GMV_ERR_POINTER_NOT_REGISTERED, GMV_ERR_POINTER_AMBIGUOUS,
  * GMV_ERR_OUT_OF_BOUNDS, GMV_ERR_DTYPE_UNSUPPORTED
+ * @retval GMV_ERR_HANDLE_INVALID, GMV_ERR_BACKEND_UNSUPPORTED  of the event (pointer "/event")
  */
 GMV_NODISCARD gmv_status gmv_view_create(gmv_operation *operation, gmv_view_request *request,
                                          const gmv_creation *creation, gmv_view **out_view,

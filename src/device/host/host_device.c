@@ -265,6 +265,7 @@ gmv_status gmv_device_open_host(const gmv_device_options *options, gmv_device **
         return gmv_fail_no_memory(err);
     }
     gmv_device_init(&device->base, &host_ops);
+    device->base.hides_host_pointers = options->hide_host_pointers;
     device->kernels = host_choose_kernels(options);
     host_describe(device, options);
     host_limits_init(&device->limits);

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Downloads of memory that must be copied out: every size and range, too little staging, clients
+ * that stall or go, copies that fail, and stopping in the midst of it.
+ */
+#include "support.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <gmv/base/clock.h>
+
+#define MIB ((size_t)1 << 20)
+
+static void open_server(support_server *s, uint32_t max_chunks)
+{
+    const gmv_server_options options = {.max_chunks = max_chunks};
+    memset(s, 0, sizeof *s);
+    s->hides_pointers = true;
+    support_start(s, &options);
+}
+
+static void print_request(char out[256], const char *method, size_t nbytes, const char *fields)
+{
+    snprintf(out, 256, "%s /v1/remote?nbytes=%zu HTTP/1.1\r\nHost: localhost\r\n%s\r\n", method,
+             nbytes, fields);
+}
+
+/* Where the body departs from the pattern that starts at `first`; `nbytes` if nowhere. */
+static size_t first_difference(const char *body, size_t nbytes, size_t first)
+{
+    size_t i = 0;
+    while (i < nbytes && (unsigned char)body[i] == support_remote_byte(first + i))
+        i++;
+    return i;
+}
+
+static void check_body(const support_answer *answer, size_t nbytes, size_t first, const char *what)
+{
+    check(answer->nbytes == nbytes, "%s: %zu bytes instead of %zu", what, answer->nbytes, nbytes);
+    if (answer->nbytes != nbytes)
+        return;
+    size_t same = first_difference(answer->body, nbytes, first);
+    check(same == nbytes, "%s: another byte at %zu of %zu", what, same, nbytes);
+}
+
+/* ---- whole and in part ---- */
+
+static void test_every_size(void)
+{
+    static const size_t sizes[] = {1,   65535,   65536,   65537,       MIB - 1,
+                                   MIB, MIB + 1, 2 * MIB, 5 * MIB + 3, 33 * MIB + 17};
+    support_server s;
+    open_server(&s, 0);
+    int fd = support_connect(&s);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char request[256];
+        print_request(request, "GET", sizes[i], "");
+        (void)support_print(fd, request);
+        support_answer answer = support_receive(fd, false);
+        check(answer.status == 200, "%d", answer.status);
+        check_body(&answer, sizes[i], 0, "whole");
+        support_answer_free(&answer);
+        print_request(request, "HEAD", sizes[i], "");
+        (void)support_print(fd, request);
+        answer = support_receive(fd, true);
+        size_t said = strtoull(support_field(&answer, "Content-Length"), NULL, 10);
+        check(answer.status == 200 && said == sizes[i], "%d %zu", answer.status, said);
+        support_answer_free(&answer);
+    }
+    close(fd);
+    support_stop(&s, 5000);
+}
+
+static void test_ranges(void)
+{
+    static const struct {
+        size_t first, last;
+    } rows[] = {{0, 0},
+                {5, 1000},
+                {MIB - 1, MIB},
+                {MIB, 2 * MIB - 1},
+                {3 * MIB + 7, 6 * MIB - 9},
+                {8 * MIB - 1, 8 * MIB - 1}};
+    support_server s;
+    open_server(&s, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char fields[64], request[256];
+        snprintf(fields, sizeof fields, "Range: bytes=%zu-%zu\r\n", rows[i].first, rows[i].last);
+        print_request(request, "GET", 8 * MIB, fields);
+        support_answer answer;
+        check(support_ask(&s, request, &answer) == 206, "%d", answer.status);
+        check_body(&answer, rows[i].last - rows[i].first + 1, rows[i].first, "range");
+        support_answer_free(&answer);
+    }
+    support_stop(&s, 5000);
+}
+
+/* ---- many ---- */
+
+static void *reader_main(void *argument)
+{
+    const support_server *s = argument;
+    char request[256];
+    for (int i = 0; i < 4; i++) {
+        size_t nbytes = 3 * MIB + (size_t)i * 4321;
+        print_request(request, "GET", nbytes, "");
+        support_answer answer;
+        check(support_ask(s, request, &answer) == 200, "%d", answer.status);
+        check_body(&answer, nbytes, 0, "one of many");
+        support_answer_free(&answer);
+    }
+    return NULL;
+}
+
+/* Two chunks for eight clients: they wait for each other, and all come to their end. */
+static void test_scarce_staging(void)
+{
+    support_server s;
+    pthread_t threads[8];
+    open_server(&s, 2);
+    for (size_t i = 0; i < 8; i++)
+        (void)pthread_create(&threads[i], NULL, reader_main, &s);
+    for (size_t i = 0; i < 8; i++)
+        (void)pthread_join(threads[i], NULL);
+    support_stop(&s, 5000);
+}
+
+/* ---- clients that do not read ---- */
+
+static int stalled_client(const support_server *s, size_t nbytes)
+{
+    char request[256];
+    int fd = support_connect(s);
+    print_request(request, "GET", nbytes, "");
+    (void)support_print(fd, request);
+    return fd;
+}
+
+/* Those who stall hold all staging, and must lose it to one who reads; theirs goes on later. */
+static void test_stalled_clients(void)
+{
+    support_server s;
+    int stalled[4];
+    open_server(&s, 2);
+    for (size_t i = 0; i < 4; i++)
+        stalled[i] = stalled_client(&s, 16 * MIB);
+    support_sleep_ms(300);
+    int64_t begun = gmv_clock_monotonic_ns();
+    (void)reader_main(&s);
+    int64_t took_ms = (gmv_clock_monotonic_ns() - begun) / 1000000;
+    check(took_ms < 15000, "%lld ms", (long long)took_ms);
+    support_sleep_ms(2500);
+    for (size_t i = 0; i < 4; i++) {
+        support_answer answer = support_receive(stalled[i], false);
+        check(answer.status == 200, "%d", answer.status);
+        check_body(&answer, 16 * MIB, 0, "stalled");
+        support_answer_free(&answer);
+        close(stalled[i]);
+    }
+    support_stop(&s, 5000);
+}
+
+static void test_clients_go(void)
+{
+    support_server s;
+    open_server(&s, 2);
+    for (int i = 0; i < 60; i++) {
+        int fd = stalled_client(&s, 4 * MIB);
+        char some[1000];
+        if (i % 3 > 0)
+            (void)recv(fd, some, sizeof some, 0);
+        if (i % 3 > 1)
+            support_sleep_ms(2);
+        if (i % 2)
+            support_reset(fd);
+        else
+            close(fd);
+    }
+    (void)reader_main(&s);
+    support_stop(&s, 5000);
+}
+
+/* ---- failures ---- */
+
+/* An answer that cannot be ended as it was begun must not look whole. */
+static void test_failed_copy(void)
+{
+    support_server s;
+    open_server(&s, 0);
+    int fd = stalled_client(&s, 32 * MIB);
+    char some[100];
+    check(recv(fd, some, sizeof some, MSG_PEEK) > 0, "no answer");
+    support_sleep_ms(100);
+    gmv_device *device = s.service.engine.devices[0];
+    gmv_device_fail_once(device, 1, GMV_ERR_MEMORY_LOST);
+    support_answer answer = support_receive(fd, false);
+    check(answer.status == 200, "%d", answer.status);
+    check(gmv_device_has_failed(device), "nothing failed");
+    check(answer.nbytes > 0 && answer.nbytes < 32 * MIB, "%zu bytes", answer.nbytes);
+    size_t same = first_difference(answer.body, answer.nbytes, 0);
+    check(same == answer.nbytes, "another byte at %zu", same);
+    check(support_is_closed(fd, 5000), "open");
+    support_answer_free(&answer);
+    close(fd);
+    (void)reader_main(&s);
+    support_stop(&s, 5000);
+}
+
+/* A short body is copied before the answer: a failure is still an answer. */
+static void test_failed_fetch(void)
+{
+    support_server s;
+    open_server(&s, 0);
+    bool was_refused = false;
+    for (uint64_t n = 1; n < 40 && !was_refused; n++) {
+        char request[256];
+        gmv_device *device = s.service.engine.devices[0];
+        gmv_device_fail_once(device, n, GMV_ERR_MEMORY_LOST);
+        print_request(request, "GET", 100, "");
+        support_answer answer;
+        int status = support_ask(&s, request, &answer);
+        check(status == 200 || status == 409, "%d", status);
+        was_refused = !gmv_device_has_failed(device);
+        check(was_refused == (status == 200), "call %d: %d", (int)n, status);
+        if (status == 200)
+            check_body(&answer, 100, 0, "short");
+        support_answer_free(&answer);
+        gmv_device_fail_once(device, 0, GMV_OK);
+    }
+    check(was_refused, "no call is left that could not fail");
+    support_stop(&s, 5000);
+}
+
+/* ---- the end ---- */
+
+/* Stalled, waiting for staging and under way: all are cut, in the time that they were given. */
+static void test_stop_amid_downloads(void)
+{
+    for (int round = 0; round < 5; round++) {
+        support_server s;
+        int fds[12];
+        open_server(&s, 2);
+        for (size_t i = 0; i < 12; i++)
+            fds[i] = stalled_client(&s, 8 * MIB);
+        support_sleep_ms(round * 40);
+        int64_t took_ms = support_stop(&s, 200);
+        check(took_ms < 5000, "%lld ms", (long long)took_ms);
+        for (size_t i = 0; i < 12; i++) {
+            check(support_is_closed(fds[i], 5000), "connection %zu is open", i);
+            close(fds[i]);
+        }
+    }
+}
+
+static const support_test tests[] = {
+    {"every size comes whole", test_every_size},
+    {"ranges cut across chunks", test_ranges},
+    {"many clients share two chunks", test_scarce_staging},
+    {"stalled clients hold no staging", test_stalled_clients},
+    {"clients go in the middle", test_clients_go},
+    {"a copy that fails cuts the answer", test_failed_copy},
+    {"a short copy that fails is an error", test_failed_fetch},
+    {"stopping cuts downloads", test_stop_amid_downloads},
+};
+
+int main(int argc, char *argv[])
+{
+    return support_run(tests, sizeof tests / sizeof tests[0], argc > 1 ? argv[1] : NULL);
+}
