@@ -76,6 +76,8 @@ static gmv_status memory_make(cuda_device *device, cuda_stream *stream, cuda_mem
     CUDA_SCOPE(device);
     GMV_TRY(memory_take(device, stream, memory, err));
     gmv_status status = memory_clear(device, stream, memory, contents, err);
+    if (status != GMV_OK)
+        cuda_stream_abandon(&stream->base);
     if (status != GMV_OK && !gmv_device_is_lost(&device->base, NULL))
         memory_give(device, memory);
     return status;

@@ -84,16 +84,24 @@ static void stream_forget(cuda_stream *stream)
     stream->n_deliveries = 0;
 }
 
-/* Waits for what is enqueued and delivers it. */
-static gmv_status stream_drain(cuda_stream *stream, gmv_error *err)
+static gmv_status stream_wait(cuda_stream *stream, gmv_error *err)
 {
     cuda_device *device = cuda_stream_device(stream);
-    gmv_status status = GMV_OK;
-    if (stream->busy) {
-        CUresult result = cuda.event_record(stream->done, stream->handle);
-        status = result == CUDA_SUCCESS ? cuda_wait(device, stream->done, err)
-                                        : cuda_fail(device, result, "event_record", err);
-    }
+    CUDA_TRY(device, event_record(stream->done, stream->handle), err);
+    return cuda_wait(device, stream->done, err);
+}
+
+/*
+ * Waits for what is enqueued and delivers it. Memory may be freed after it, so a wait that fails
+ * is tried again, and a device whose work cannot be waited for is lost.
+ */
+static gmv_status stream_drain(cuda_stream *stream, gmv_error *err)
+{
+    gmv_device *device = stream->base.device;
+    gmv_status status = stream->busy ? stream_wait(stream, err) : GMV_OK;
+    if (status != GMV_OK && !gmv_device_is_lost(device, NULL) &&
+        stream_wait(stream, NULL) != GMV_OK)
+        gmv_device_mark_lost(device, "its work cannot be waited for");
     for (size_t i = 0; i < stream->n_deliveries && status == GMV_OK; i++)
         delivery_make(&stream->deliveries[i]);
     stream_forget(stream);
