@@ -170,12 +170,13 @@ static gmv_status create_prefixed(gmv_status status, const char *prefix, gmv_err
 }
 
 /* Whether address 0 will do is a matter of geometry, which comes after the members. */
-static gmv_status create_check_members(const gmv_cai *cai, const char *prefix, gmv_error *err)
+static gmv_status create_check_members(const gmv_cai *cai, bool has_event, const char *prefix,
+                                       gmv_error *err)
 {
     gmv_cai members = *cai;
     if (members.address == 0)
         members.address = 1;
-    return create_prefixed(gmv_cai_check(&members, false, err), prefix, err);
+    return create_prefixed(gmv_cai_check(&members, has_event, err), prefix, err);
 }
 
 static gmv_status create_classify(const gmv_view_request *request, gmv_mask_kind *out_kind,
@@ -186,7 +187,7 @@ static gmv_status create_classify(const gmv_view_request *request, gmv_mask_kind
         return gmv_fail(err, GMV_ERR_VALUE, "/mask_kind", "there is no mask to be read so");
     if (!request->mask)
         return GMV_OK;
-    GMV_TRY(create_check_members(request->mask, CREATE_MASK_POINTER, err));
+    GMV_TRY(create_check_members(request->mask, request->event != NULL, CREATE_MASK_POINTER, err));
     gmv_status status =
         gmv_cai_classify_mask(request->cai, request->mask, request->mask_kind, out_kind, err);
     /* mask_kind is a member of the request, the others of the payload. */
@@ -257,7 +258,7 @@ gmv_status gmv_view_create(gmv_operation *operation, gmv_view_request *request,
     if (request->cai->is_bit_field)
         return gmv_fail(err, GMV_ERR_DTYPE_UNSUPPORTED, CREATE_POINTER "/typestr",
                         "bit fields are taken as masks only");
-    GMV_TRY(create_check_members(request->cai, CREATE_POINTER, err));
+    GMV_TRY(create_check_members(request->cai, request->event != NULL, CREATE_POINTER, err));
     GMV_TRY(create_classify(request, &kind, err));
     GMV_TRY(gmv_operation_reserve(operation, GMV_DRAFT_NODES_MAX + 2, err));
     GMV_TRY(create_prefixed(create_locate(operation, &part, request->buffer, true, err),
