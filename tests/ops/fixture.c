@@ -192,6 +192,15 @@ unsigned char *fixture_memory(fixture *f, const gmv_memory *memory)
     return bytes;
 }
 
+void fixture_fetch(fixture *f, gmv_bytes *bytes)
+{
+    if (!gmv_bytes_are_remote(bytes))
+        return;
+    size_t ordinal = (size_t)gmv_device_describe(bytes->memory->device)->ordinal;
+    cr_assert_eq(gmv_bytes_fetch(bytes, f->streams[ordinal], &f->err), GMV_OK, "%s",
+                 f->err.message);
+}
+
 void fixture_read(fixture *f, gmv_view *view, void *out_bytes, uint64_t nbytes)
 {
     gmv_bytes bytes;
@@ -199,6 +208,7 @@ void fixture_read(fixture *f, gmv_view *view, void *out_bytes, uint64_t nbytes)
                  f->err.message);
     cr_assert_eq(bytes.nbytes, nbytes, "%llu bytes, not %llu", (unsigned long long)bytes.nbytes,
                  (unsigned long long)nbytes);
+    fixture_fetch(f, &bytes);
     if (nbytes > 0)
         memcpy(out_bytes, bytes.host, nbytes);
     gmv_bytes_release(&bytes);

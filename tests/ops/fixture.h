@@ -53,6 +53,9 @@ gmv_view *fixture_view_of(fixture *f, gmv_dtype dtype, const void *bytes, uint64
 /* All bytes of the memory, to its capacity, for free(). */
 unsigned char *fixture_memory(fixture *f, const gmv_memory *memory);
 
+/* Brings bytes that this process cannot see to where it can. */
+void fixture_fetch(fixture *f, gmv_bytes *bytes);
+
 /* Reads the logical bytes, of which there must be exactly `nbytes`. */
 void fixture_read(fixture *f, gmv_view *view, void *out_bytes, uint64_t nbytes);
 void fixture_expect_bytes(fixture *f, gmv_view *view, const void *bytes, uint64_t nbytes);
