@@ -43,10 +43,10 @@ tests_fake_cuda_test_cuda_lost_LDADD = libgmv-device.la libgmv-model.la libgmv-b
 TESTS += tests/fake_cuda/run.sh
 
 # The whole API on the CUDA backend, where there is no GPU.
-.PHONY: check-integration-fake-cuda
 check-integration-fake-cuda: gmvd tests/fake_cuda/libcuda.so.1
 	GMV_SRCDIR='$(abs_top_srcdir)' GMV_BUILDDIR='$(abs_top_builddir)' GMVD_BACKEND=cuda \
 	LD_LIBRARY_PATH='$(abs_top_builddir)/tests/fake_cuda' \
 	$(PYTHON) -m pytest -q -p no:cacheprovider $(abs_top_srcdir)/tests/integration
 endif
+.PHONY: check-integration-fake-cuda
 EXTRA_DIST += tests/fake_cuda/run.sh
