@@ -127,7 +127,8 @@ def test_bytes_that_are_no_handle(client, control, handle):
 
 
 def test_handles_that_are_no_longer_good(client, control, exporter):
-    freed, orphaned = exporter.export(bytes(64)), exporter.export(bytes(64))
+    # Whole blocks of their own: smaller allocations share one, and a handle opens the block.
+    freed, orphaned = exporter.export(bytes(2 << 20)), exporter.export(bytes(2 << 20))
     exporter.free(memory=freed["memory"])
     with client.unchanged():
         client.refused("POST", "/v1/buffers/import", 422, "handle_invalid", "/cuda_ipc/handle", json={"cuda_ipc": {"handle": freed["handle"]}})
