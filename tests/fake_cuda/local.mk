@@ -50,3 +50,5 @@ check-integration-fake-cuda: gmvd tests/fake_cuda/libcuda.so.1
 endif
 .PHONY: check-integration-fake-cuda
 EXTRA_DIST += tests/fake_cuda/run.sh
+
+.PHONY: check-integration-fake-cuda
