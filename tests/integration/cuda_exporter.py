@@ -9,6 +9,7 @@ import ctypes
 import json
 import subprocess
 import sys
+import time
 
 IPC_EVENT_FLAGS = 4 | 2  # interprocess, without timing
 LAZY_PEER_ACCESS = 1
@@ -19,14 +20,14 @@ class Opaque(ctypes.Structure):
 
 
 class Driver:
-    """The primary context of device 0, and the allocations made in it by number."""
+    """The primary context of one device, and the allocations made in it by number."""
 
-    def __init__(self):
+    def __init__(self, ordinal):
         self.library = ctypes.CDLL("libcuda.so.1")
         self.memory = {}
         self.context = ctypes.c_void_p()
         self.call("cuInit", 0)
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), 0)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), ordinal)
         self.call("cuCtxPushCurrent_v2", self.context)
 
     def call(self, name, *arguments):
@@ -71,6 +72,21 @@ class Driver:
         self.call("cuIpcCloseMemHandle", ctypes.c_uint64(self.memory[memory]))
         return {}
 
+    def fill_behind(self, memory, value, nbytes, milliseconds):
+        """Fills on a stream once the host has slept, and gives an event that is recorded behind that."""
+        stream, event, handle = ctypes.c_void_p(), ctypes.c_void_p(), Opaque()
+        self.sleep = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: time.sleep(milliseconds / 1000))
+        self.call("cuStreamCreate", ctypes.byref(stream), 1)
+        self.call("cuEventCreate", ctypes.byref(event), IPC_EVENT_FLAGS)
+        self.call("cuLaunchHostFunc", stream, self.sleep, None)
+        self.call("cuMemsetD8Async", ctypes.c_uint64(self.memory[memory]), ctypes.c_ubyte(value), ctypes.c_size_t(nbytes), stream)
+        self.call("cuEventRecord", event, stream)
+        self.call("cuIpcGetEventHandle", ctypes.byref(handle), event)
+        return {"handle": base64.b64encode(bytes(handle.bytes)).decode()}
+
+    def has(self, name):
+        return {"has": hasattr(self.library, name)}
+
     def event(self):
         event, handle = ctypes.c_void_p(), Opaque()
         self.call("cuEventCreate", ctypes.byref(event), IPC_EVENT_FLAGS)
@@ -82,8 +98,8 @@ class Driver:
 class Exporter:
     """exporter.allocate(nbytes=10) and so on; a failure is a RuntimeError that names the call and its result."""
 
-    def __init__(self):
-        self.process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, ordinal=0):
+        self.process = subprocess.Popen([sys.executable, __file__, str(ordinal)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __getattr__(self, name):
         def do(**members):
@@ -111,7 +127,7 @@ class Exporter:
 
 
 def main():
-    driver = Driver()
+    driver = Driver(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
     for line in sys.stdin:
         command = json.loads(line)
         try:
