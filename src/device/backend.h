@@ -89,6 +89,7 @@ typedef struct gmv_backend_ops {
     void (*device_close)(gmv_device *device);
     uint64_t (*device_free_nbytes)(const gmv_device *device);     /* never blocks */
     uint64_t (*device_import_mappings)(const gmv_device *device); /* never blocks */
+    void (*device_refresh)(gmv_device *device);
     void (*device_trim)(gmv_device *device);
 
     gmv_backend_memory_allocate memory_allocate;

@@ -125,6 +125,12 @@ uint64_t gmv_device_import_mappings(const gmv_device *device)
     return device->ops->device_import_mappings(device);
 }
 
+void gmv_device_refresh(gmv_device *device)
+{
+    if (!gmv_device_is_lost(device, NULL))
+        device->ops->device_refresh(device);
+}
+
 void gmv_device_trim(gmv_device *device)
 {
     if (!gmv_device_is_lost(device, NULL))

@@ -344,9 +344,8 @@ void gmv__downloads_stop(gmv_downloads *downloads)
     pthread_mutex_unlock(&downloads->lock);
 }
 
-void gmv__downloads_sweep(void *context)
+void gmv__downloads_sweep(gmv_downloads *downloads)
 {
-    gmv_downloads *downloads = context;
     int64_t now = gmv_clock_monotonic_ns();
     pthread_mutex_lock(&downloads->lock);
     bool is_due = now - downloads->swept_at_ns >= DOWNLOAD_SWEEP_NS;

@@ -28,6 +28,7 @@
 #define SERVER_RETRY_ACCEPT_MS   20
 #define SERVER_SETTLE_MS         2000 /* for answers of requests that were given up */
 #define SERVER_POLL_MS           2
+#define SERVER_REFRESH_NS        400000000 /* between two looks at the devices */
 #define SERVER_DESCRIPTORS_SPARE 64
 #define SERVER_STACK_NBYTES      ((size_t)512 << 10)
 
@@ -324,6 +325,20 @@ static gmv_status server_name_requests(gmv_server *server, gmv_error *err)
     return GMV_OK;
 }
 
+/* On the maintenance thread: what must be looked at now and then. */
+static void server_tick(void *context)
+{
+    gmv_server *server = context;
+    const gmv_engine *engine = &server->service->engine;
+    int64_t now = gmv_clock_monotonic_ns();
+    gmv__downloads_sweep(server->downloads);
+    if (now - server->refreshed_at_ns < SERVER_REFRESH_NS)
+        return;
+    server->refreshed_at_ns = now;
+    for (size_t i = 0; i < engine->n_devices; i++)
+        gmv_device_refresh(engine->devices[i]);
+}
+
 static gmv_status server_start_workers(gmv_server *server, gmv_error *err)
 {
     const gmv_workers_options options = {
@@ -331,8 +346,8 @@ static gmv_status server_start_workers(gmv_server *server, gmv_error *err)
         .n_bulk = server->options.n_bulk_workers,
         .max_short = server->options.max_short_jobs,
         .max_bulk = server->options.max_bulk_jobs,
-        .tick = gmv__downloads_sweep,
-        .tick_context = server->downloads,
+        .tick = server_tick,
+        .tick_context = server,
     };
     return gmv_workers_create(&server->service->engine, &options, &server->workers, err);
 }

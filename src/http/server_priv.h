@@ -41,7 +41,8 @@ struct gmv_server {
     gmv_router *router;
     gmv_workers *workers;
     gmv_downloads *downloads;
-    bool checks_host; /* bound to the loopback */
+    int64_t refreshed_at_ns; /* the maintenance thread's */
+    bool checks_host;        /* bound to the loopback */
     char url[128];
     uint16_t port;
     char request_id_prefix[17]; /* of this process, random */
@@ -157,7 +158,7 @@ void gmv__downloads_destroy(gmv_downloads *downloads);
 void gmv__downloads_stop(gmv_downloads *downloads);
 
 /* Takes staging back from clients that do not read. For the maintenance thread. */
-void gmv__downloads_sweep(void *downloads);
+void gmv__downloads_sweep(gmv_downloads *downloads);
 
 /*
  * A response whose body is `nbytes` (at least 1) of remote bytes, from `first` on. Takes `bytes`

@@ -18,7 +18,7 @@
 #include <gmv/base/log.h>
 
 #define WORKER_NICE        10
-#define MAINTENANCE_NAP_MS 1000
+#define MAINTENANCE_NAP_MS 500
 
 typedef struct lane_queue {
     pthread_mutex_t lock;

@@ -95,6 +95,12 @@ void gmv_device_fail_once(gmv_device *device, uint64_t n, gmv_status status);
 /* For tests: whether that failure has happened since. */
 bool gmv_device_has_failed(const gmv_device *device);
 
+/*
+ * Asks the device how it is: reads the estimate of gmv_device_free_nbytes anew, and finds out that
+ * an idle device is lost. May block: for the maintenance thread.
+ */
+void gmv_device_refresh(gmv_device *device);
+
 /* Gives cached blocks back to the system. May block: never on an HTTP thread. */
 void gmv_device_trim(gmv_device *device);
 

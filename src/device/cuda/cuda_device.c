@@ -58,6 +58,20 @@ static uint64_t cuda_device_import_mappings(const gmv_device *base)
     return atomic_load(&cuda_device_of(base)->imports.n_mappings);
 }
 
+static void cuda_device_refresh(gmv_device *base)
+{
+    cuda_device *device = cuda_device_of(base);
+    size_t free_nbytes, total_nbytes;
+    CUDA_SCOPE(device);
+    CUresult result = cuda.memory_info(&free_nbytes, &total_nbytes);
+    if (result == CUDA_SUCCESS) {
+        cuda_account(device, 0, true);
+        return;
+    }
+    cuda_log("memory_info", result);
+    (void)cuda_is_lost(device, result);
+}
+
 static void cuda_device_trim(gmv_device *base)
 {
     cuda_device *device = cuda_device_of(base);
@@ -210,6 +224,7 @@ static const gmv_backend_ops cuda_ops = {
     .device_close = cuda_device_close,
     .device_free_nbytes = cuda_device_free_nbytes,
     .device_import_mappings = cuda_device_import_mappings,
+    .device_refresh = cuda_device_refresh,
     .device_trim = cuda_device_trim,
     .memory_allocate = cuda_memory_allocate,
     .memory_free = cuda_memory_free,

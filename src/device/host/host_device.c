@@ -182,6 +182,11 @@ static uint64_t host_import_mappings(const gmv_device *base)
     return atomic_load(&host_device_of(base)->imports.n_mappings);
 }
 
+/* Host memory keeps its own books, and is not lost. */
+static void host_refresh(gmv_device *device)
+{
+}
+
 static void host_trim(gmv_device *device)
 {
     host_cache_trim(&host_device_of(device)->cache);
@@ -203,6 +208,7 @@ static const gmv_backend_ops host_ops = {
     .device_close = host_close,
     .device_free_nbytes = host_free_nbytes,
     .device_import_mappings = host_import_mappings,
+    .device_refresh = host_refresh,
     .device_trim = host_trim,
     .memory_allocate = host_memory_allocate,
     .memory_free = host_memory_free,
