@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <gmv/base/alloc.h>
 #include <gmv/base/clock.h>
 
 #define MIB ((size_t)1 << 20)
@@ -235,6 +236,38 @@ static void test_failed_fetch(void)
     support_stop(&s, 5000);
 }
 
+/* Refused, cut short or whole, but never wrong and never left hanging. */
+static void test_allocations_fail_in_turn(void)
+{
+    static const size_t sizes[] = {100, 3 * MIB};
+    int n_failed = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        bool has_failed = true;
+        for (uint64_t n = 1; has_failed && n < 200; n++) {
+            support_server s;
+            char request[256];
+            support_answer answer;
+            open_server(&s, 0);
+            print_request(request, "GET", sizes[i], "");
+            gmv_alloc_fail_once(n);
+            int status = support_ask(&s, request, &answer);
+            has_failed = gmv_alloc_has_failed();
+            gmv_alloc_fail_once(0);
+            n_failed += has_failed ? 1 : 0;
+            check(status == 200 || (has_failed && (status == 503 || status == 0)), "%d", status);
+            if (status == 200) {
+                check(has_failed || answer.nbytes == sizes[i], "%zu bytes", answer.nbytes);
+                size_t same = first_difference(answer.body, answer.nbytes, 0);
+                check(same == answer.nbytes, "another byte at %zu", same);
+            }
+            support_answer_free(&answer);
+            support_stop(&s, 5000);
+        }
+        check(!has_failed, "size %zu", sizes[i]);
+    }
+    check(n_failed > 6, "%d", n_failed);
+}
+
 /* ---- the end ---- */
 
 /* Stalled, waiting for staging and under way: all are cut, in the time that they were given. */
@@ -264,6 +297,7 @@ static const support_test tests[] = {
     {"clients go in the middle", test_clients_go},
     {"a copy that fails cuts the answer", test_failed_copy},
     {"a short copy that fails is an error", test_failed_fetch},
+    {"allocations may fail in turn", test_allocations_fail_in_turn},
     {"stopping cuts downloads", test_stop_amid_downloads},
 };
 
