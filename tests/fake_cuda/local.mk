@@ -48,7 +48,6 @@ check-integration-fake-cuda: gmvd tests/fake_cuda/libcuda.so.1
 	LD_LIBRARY_PATH='$(abs_top_builddir)/tests/fake_cuda' \
 	$(PYTHON) -m pytest -q -p no:cacheprovider $(abs_top_srcdir)/tests/integration
 endif
-.PHONY: check-integration-fake-cuda
 EXTRA_DIST += tests/fake_cuda/run.sh
 
 .PHONY: check-integration-fake-cuda
