@@ -13,20 +13,26 @@ step() { printf '\n# %s\n' "$1"; }
 call() {
     local shown=$1
     shift
+    local word
     printf '$ curl'
-    printf ' %s' "$@" | sed "s|$G|\$G|g; s|$folder/||g"
+    for word in "$@"; do
+        case $word in
+            *[\ \{\?]*) printf " '%s'" "$word" ;;
+            *) printf ' %s' "$word" ;;
+        esac
+    done | sed "s|'\($G[^ ]*\)'|\"\1\"|g; s|$G|\$G|g; s|$folder/||g"
     printf '\n'
     answer=$(curl -sS "$@")
     show "$shown"
 }
 # The named top-level members of a JSON answer, in one line; good enough for a terminal, not a parser.
 show() {
-    local member
-    printf '  {'
+    local member separator='  {'
     for member in $1; do
-        printf ' "%s": %s' "$member" "$(field "$member")"
+        printf '%s"%s": %s' "$separator" "$member" "$(field "$member")"
+        separator=', '
     done
-    printf ' }\n'
+    printf ', ...}\n'
 }
 field() {
     printf '%s' "$answer" | grep -oE "\"$1\": *(\"[^\"]*\"|\[[^]]*\]|[^,}]+)" | head -n 1 | sed -E "s/\"$1\": *//"
