@@ -57,3 +57,10 @@ check_PROGRAMS += tests/device/test_ipc
 TESTS += tests/device/test_ipc
 tests_device_test_ipc_SOURCES = tests/device/test_ipc.c
 tests_device_test_ipc_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la
+
+# What only a real GPU has: a context that a faulty kernel has ended.
+check_PROGRAMS += tests/device/test_lost
+TESTS += tests/device/test_lost
+tests_device_test_lost_SOURCES = tests/device/test_lost.c tests/gpu/fault.h
+tests_device_test_lost_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_device_test_lost_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la
