@@ -149,11 +149,9 @@ static CUresult ipc_open(fake_context *context, CUdeviceptr *out_address, CUipcM
     fake_span *span = fake_span_imported((const uint8_t *)&share);
     if (span && span->context != context)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (!span) {
-        CUresult result = import_make(context, &share, &span);
-        if (result != CUDA_SUCCESS)
-            return result;
-    }
+    CUresult result = span ? CUDA_SUCCESS : import_make(context, &share, &span);
+    if (result != CUDA_SUCCESS || !span)
+        return result;
     span->opens++;
     fake.counters.opens++;
     *out_address = span->address;

@@ -15,9 +15,10 @@ tests_fake_cuda_libcuda_so_1_SOURCES = \
 	tests/fake_cuda/fake_kernels.c \
 	tests/fake_cuda/fake_memory.c \
 	tests/fake_cuda/fake_stream.c
-tests_fake_cuda_libcuda_so_1_CFLAGS = $(AM_CFLAGS) -fPIC
+# Without sanitizers: programs that are not built here, such as Python, load it, too.
+tests_fake_cuda_libcuda_so_1_CFLAGS = -std=gnu17 -pthread $(GMV_WARN_CFLAGS) -fPIC
 tests_fake_cuda_libcuda_so_1_CPPFLAGS = $(GMV_TEST_CPPFLAGS) $(CUDA_CPPFLAGS) -D_GNU_SOURCE
-tests_fake_cuda_libcuda_so_1_LINK = $(CC) $(tests_fake_cuda_libcuda_so_1_CFLAGS) $(CFLAGS) $(AM_LDFLAGS) $(LDFLAGS) \
+tests_fake_cuda_libcuda_so_1_LINK = $(CC) $(tests_fake_cuda_libcuda_so_1_CFLAGS) $(CFLAGS) $(LDFLAGS) \
 	-shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -o $@
 
 check_PROGRAMS += tests/fake_cuda/test_fake_cuda
