@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP figures as ratios within one run: build folder given, wrk and (for one row) nginx on the path.
 
-    make -C build gmvd bench/bare_mhd bench/paced && python3 bench/bench_http.py build [--rounds 9] [--seconds 2]
+    make -C build gmvd bench/bare_mhd bench/paced && python3 bench/bench_http.py build [--rounds 9] [--seconds 2] [--backend cuda]
 
 The server has one thread pinned to core 0, the client core 1. Rounds alternate between the programs that
-are compared; medians are printed.
+are compared; medians are printed. Transfers pin nothing: there it is memory and copies that count.
 """
 
 import argparse
+import ctypes
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -21,9 +23,25 @@ import time
 import urllib.request
 
 
+BACKEND = "host"
+GIB = 1 << 30
+
+
+def program(build, name):
+    """Where a program is: in a build folder, or in a bundle with all programs in one place."""
+    for path in (f"{build}/{name}", f"{build}/bin/{pathlib.Path(name).name}"):
+        if pathlib.Path(path).exists():
+            return path
+    raise SystemExit(f"{build} has no {name}")
+
+
+def pinned(core):
+    return ["taskset", "-c", core] if core else []
+
+
 class Gmvd:
     def __init__(self, build, *arguments, core="0"):
-        command = ["taskset", "-c", core, f"{build}/gmvd", "--listen", "127.0.0.1:0", "--backend", "host", "--log-level", "warning", *arguments]
+        command = [*pinned(core), program(build, "gmvd"), "--listen", "127.0.0.1:0", "--backend", BACKEND, "--log-level", "warning", *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.url = re.search(r"http://\S+", self.process.stdout.readline()).group(0).rstrip("/")
         self.port = int(self.url.rsplit(":", 1)[1])
@@ -46,6 +64,26 @@ class Gmvd:
         assert self.process.wait(60) == 0
 
 
+class Nginx:
+    """One worker that serves what `location` says."""
+
+    def __init__(self, folder, port, location, core):
+        temporary = "".join(f"{kind}_temp_path {folder}/{kind}; " for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        user = "user root; " if os.geteuid() == 0 else ""
+        self.url = f"http://127.0.0.1:{port}"
+        (pathlib.Path(folder) / "nginx.conf").write_text(f"""
+{user}daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log; events {{}}
+http {{ access_log off; {temporary}keepalive_requests 1000000000; server {{ listen 127.0.0.1:{port}; location / {{ {location} }} }} }}""")
+        self.process = subprocess.Popen([*pinned(core), "nginx", "-c", f"{folder}/nginx.conf", "-p", folder], stderr=subprocess.DEVNULL)
+        time.sleep(1)
+        if self.process.poll() is not None:
+            raise SystemExit(f"nginx did not start: {(pathlib.Path(folder) / 'error.log').read_text()}")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
 def wrk(url, seconds):
     out = subprocess.run(["taskset", "-c", "1", "wrk", "-t1", "-c32", f"-d{seconds}s", url], capture_output=True, text=True, check=True).stdout
     assert "Non-2xx" not in out, out
@@ -53,7 +91,7 @@ def wrk(url, seconds):
 
 
 def paced(build, port, seconds, *request, rate=2000):
-    out = subprocess.run([f"{build}/bench/paced", str(port), str(rate), str(seconds), *request], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run([program(build, "bench/paced"), str(port), str(rate), str(seconds), *request], capture_output=True, text=True, check=True).stdout
     return json.loads(out)
 
 
@@ -69,19 +107,14 @@ def throughput(build, rounds, seconds):
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "body").write_bytes(body)
         bare_port = gmvd.port % 20000 + 20011
-        bare = subprocess.Popen(["taskset", "-c", "0", f"{build}/bench/bare_mhd", str(bare_port), f"{folder}/body"], stdout=subprocess.PIPE, text=True)
+        bare = subprocess.Popen(["taskset", "-c", "0", program(build, "bench/bare_mhd"), str(bare_port), f"{folder}/body"], stdout=subprocess.PIPE, text=True)
         bare.stdout.readline()
         targets = {"gmvd": gmvd.url + path, "bare libmicrohttpd": f"http://127.0.0.1:{bare_port}/"}
         nginx = None
         if shutil.which("nginx"):
-            nginx_port = bare_port + 1
             text = body.decode().replace("\\", "\\\\").replace("'", "\\'").replace("$", "")
-            (pathlib.Path(folder) / "nginx.conf").write_text(f"""
-daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log; events {{}}
-http {{ access_log off; keepalive_requests 1000000000; server {{ listen 127.0.0.1:{nginx_port}; location / {{ default_type application/json; return 200 '{text}'; }} }} }}""")
-            nginx = subprocess.Popen(["taskset", "-c", "0", "nginx", "-c", f"{folder}/nginx.conf", "-p", folder], stderr=subprocess.DEVNULL)
-            targets["nginx return"] = f"http://127.0.0.1:{nginx_port}/"
-            time.sleep(1)
+            nginx = Nginx(folder, bare_port + 1, f"default_type application/json; return 200 '{text}';", "0")
+            targets["nginx return"] = f"{nginx.url}/"
         rates = {name: [] for name in targets}
         for _ in range(rounds):
             for name, url in targets.items():
@@ -92,8 +125,7 @@ http {{ access_log off; keepalive_requests 1000000000; server {{ listen 127.0.0.
         bare.terminate()
         bare.wait()
         if nginx:
-            nginx.terminate()
-            nginx.wait()
+            nginx.stop()
     gmvd.stop()
 
 
@@ -128,13 +160,15 @@ def many_handles(build, rounds, seconds, count):
 
 
 def latency(build, rounds, seconds):
-    gmvd = Gmvd(build, core="0,1")
+    gmvd = Gmvd(build, core="0,1" if BACKEND == "host" or (os.cpu_count() or 1) < 8 else "0-3")
     view = gmvd.view(40)
     get = ("GET", f"/v1/views/{view['id']}")
     small = gmvd.view(4096)
     kernel = ("POST", "/v1/kernels/null_count", json.dumps({"bitmask": small["id"], "begin_bit": 0, "end_bit": 32768}))
-    big = gmvd.view(1 << 30)
-    column = gmvd.json("POST", "/v1/columns", {"type": {"name": "INT8"}, "size": 1 << 30, "data": big["id"]})
+    big = gmvd.view(GIB)
+    pack_gib = 4 if BACKEND == "cuda" else 1
+    packed_view = gmvd.view(pack_gib * GIB) if pack_gib > 1 else big
+    column = gmvd.json("POST", "/v1/columns", {"type": {"name": "INT64"}, "size": pack_gib * GIB // 8, "data": packed_view["id"]})
     table = gmvd.json("POST", "/v1/tables", {"columns": [column["id"]]})
     stop = threading.Event()
 
@@ -159,11 +193,11 @@ def latency(build, rounds, seconds):
             thread.join()
         return found
 
-    rows = {"idle": [], "beside 1 GiB packs": [], "beside 4 downloads of 1 GiB": [], "4 KiB kernel, idle": []}
+    rows = {"idle": [], f"beside {pack_gib} GiB packs": [], "beside 4 downloads of 1 GiB": [], "4 KiB kernel, idle": []}
     for _ in range(rounds):
         rows["idle"].append(paced(build, gmvd.port, seconds, *get))
         rows["4 KiB kernel, idle"].append(paced(build, gmvd.port, seconds, *kernel))
-        rows["beside 1 GiB packs"].append(beside([pack]))
+        rows[f"beside {pack_gib} GiB packs"].append(beside([pack]))
         rows["beside 4 downloads of 1 GiB"].append(beside([download] * 4))
     for name, found in rows.items():
         p50, p99 = (median(row[key] for row in found) for key in ("p50", "p99"))
@@ -174,17 +208,103 @@ def latency(build, rounds, seconds):
     gmvd.stop()
 
 
+def pinned_copies(nbytes, rounds):
+    """Bytes per second that the driver copies to and from pinned memory: what no transfer can beat."""
+    driver = ctypes.CDLL("libcuda.so.1")
+
+    def call(name, *arguments):
+        result = getattr(driver, name)(*arguments)
+        if result:
+            raise SystemExit(f"{name}: {result}")
+
+    context, host, device = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+    call("cuInit", 0)
+    call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+    call("cuCtxPushCurrent_v2", context)
+    call("cuMemAllocHost_v2", ctypes.byref(host), ctypes.c_size_t(nbytes))
+    call("cuMemAlloc_v2", ctypes.byref(device), ctypes.c_size_t(nbytes))
+    rates = {"upload": [], "download": []}
+    for _ in range(rounds + 1):
+        for name, copy, target, source in (("upload", "cuMemcpyHtoD_v2", device, host), ("download", "cuMemcpyDtoH_v2", host, device)):
+            begin = time.perf_counter()
+            call(copy, target, source, ctypes.c_size_t(nbytes))
+            call("cuCtxSynchronize")
+            rates[name].append(nbytes / (time.perf_counter() - begin))
+    call("cuMemFree_v2", device)
+    call("cuMemFreeHost", host)
+    call("cuDevicePrimaryCtxRelease_v2", 0)
+    return {name: median(values[1:]) for name, values in rates.items()}
+
+
+def curl(direction, url, file):
+    """Bytes per second as curl counts them."""
+    arguments = {"download": ["-o", "/dev/null"], "upload": ["-o", "/dev/null", "-T", file, "-H", "Content-Type: application/octet-stream",
+                                                             "-H", "Expect:"]}[direction]
+    out = subprocess.run(["curl", "-sS", "-f", "-w", f"%{{time_total}} %{{size_{direction}}}", *arguments, url], capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+    seconds, nbytes = out.stdout.split()
+    return float(nbytes) / float(seconds)
+
+
+def roomy_folder(nbytes):
+    """A folder in memory with room for that, or else the usual place for temporary files."""
+    state = os.statvfs("/dev/shm")
+    return "/dev/shm" if state.f_bavail * state.f_frsize > nbytes * 5 // 4 else None
+
+
+def transfer(build, rounds):
+    """1 GiB each way through the data path, beside nginx that sends the same bytes from a file."""
+    place = roomy_folder(GIB)
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        file = pathlib.Path(folder) / "file"
+        with open(file, "wb") as out:
+            block = os.urandom(1 << 20)
+            for _ in range(GIB >> 20):
+                out.write(block)
+        gmvd = Gmvd(build, core=None)
+        view = gmvd.view(GIB)
+        url = f"{gmvd.url}/v1/buffers/{view['buffer']}/data"
+        rates = {("gmvd", "upload"): [], ("gmvd", "download"): []}
+        urls = {("gmvd", "upload"): url, ("gmvd", "download"): url}
+        nginx = None
+        if shutil.which("nginx"):
+            nginx = Nginx(folder, gmvd.port % 20000 + 20013, f"root {folder}; sendfile on;", None)
+            rates["nginx", "download"], urls["nginx", "download"] = [], f"{nginx.url}/file"
+        for turn in range(rounds + 1):
+            for (who, direction), found in rates.items():
+                rate = curl(direction, urls[who, direction], str(file))
+                if turn:
+                    found.append(rate)
+        last = subprocess.run(["curl", "-sS", "-r", f"{GIB - (1 << 20)}-", url], capture_output=True, check=True).stdout
+        assert last == block, "the download is not what was uploaded"
+        if nginx:
+            nginx.stop()
+        gmvd.stop()
+    limits = pinned_copies(GIB, rounds) if BACKEND == "cuda" else {}
+    for (who, direction), found in rates.items():
+        line = f"1 GiB {direction:8} {who:5} {median(found) / 1e9:6.2f} GB/s"
+        if who == "gmvd" and direction in limits:
+            line += f"   pinned copy {limits[direction] / 1e9:6.2f} GB/s   of that {median(found) / limits[direction]:.2f}"
+        if who == "gmvd" and (("nginx", direction) in rates):
+            line += f"   gmvd/nginx {median(mine / other for mine, other in zip(found, rates['nginx', direction])):.3f}"
+        print(line + ("" if place else "   (the file is not in memory)"), flush=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--handles", type=int, default=1_000_000)
-    parser.add_argument("--only", choices=["throughput", "handles", "latency"])
+    parser.add_argument("--only", choices=["throughput", "handles", "latency", "transfer"])
+    parser.add_argument("--backend", choices=["host", "cuda"], default="host")
     options = parser.parse_args()
+    BACKEND = options.backend
     if options.only in (None, "throughput"):
         throughput(options.build, options.rounds, options.seconds)
     if options.only in (None, "latency"):
         latency(options.build, options.rounds, options.seconds)
+    if options.only in (None, "transfer"):
+        transfer(options.build, options.rounds)
     if options.only in (None, "handles"):
         many_handles(options.build, options.rounds, options.seconds, options.handles)

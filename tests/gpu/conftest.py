@@ -33,6 +33,7 @@ def pytest_collection_modifyitems(items):
 def daemon():
     running = integration.Daemon()
     yield running
+    support.end_shared_workers()
     running.stop()
 
 

@@ -94,7 +94,9 @@ def build_c(name, *flags, link_driver=True):
         target = f"{BUILD_FOLDER.name}/{pathlib.Path(name).stem}"
         command = [compiler, "-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror", str(HERE / name), "-o", target, *flags]
         command += [f"-I{cuda_include()}"] + ([driver_path(), "-Wl,--allow-shlib-undefined"] if link_driver else ["-ldl", "-lpthread"])
-        done = subprocess.run(command, capture_output=True, text=True)
+        # The compiler is the machine's own, and so are its libraries.
+        environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, f"{' '.join(command)}:\n{done.stderr}"
         BUILT[name] = target
     return BUILT[name]
@@ -113,6 +115,7 @@ class Worker:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, bufsize=0,
                                         env={**os.environ, **(environment or {})})
         self.rest = b""
+        self.broken = False
 
     def log_text(self):
         self.log.seek(0)
@@ -123,6 +126,7 @@ class Worker:
 
     def receive(self, timeout=90):
         deadline = time.monotonic() + timeout
+        self.broken = True  # until it has answered
         while b"\n" not in self.rest:
             ready, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
             if not ready:
@@ -133,6 +137,7 @@ class Worker:
             self.rest += piece
         line, self.rest = self.rest.split(b"\n", 1)
         answer = json.loads(line)
+        self.broken = False
         if "error" in answer:
             raise WorkerError(f"{self.name}: {answer['error']}")
         return answer
@@ -158,6 +163,24 @@ class Worker:
         """End of input: it must leave by itself and well."""
         self.process.stdin.close()
         assert self.process.wait(timeout) == 0, self.log_text()
+
+
+SHARED = {}
+
+
+def shared_worker(name):
+    """One that tests use after each other, since CUDA and a big package take seconds to start; a new one if it is gone."""
+    worker = SHARED.get(name)
+    if worker is None or worker.broken or worker.process.poll() is not None:
+        if worker:
+            worker.kill()
+        SHARED[name] = Worker(worker_command(name))
+    return SHARED[name]
+
+
+def end_shared_workers():
+    while SHARED:
+        SHARED.popitem()[1].kill()
 
 
 def decode(text):

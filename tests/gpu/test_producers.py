@@ -8,11 +8,10 @@ import math
 import numpy
 import pytest
 
-from support import decode, import_ipc, integration, mappings
+from support import decode, import_ipc, integration, mappings, shared_worker
 
 cai = integration.cai
 DTYPES = ["|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8", "|b1", "<c8", "<c16"]
-TORCH_DTYPES = DTYPES
 TIMES = ["<M8[s]", "<M8[ms]", "<M8[us]", "<M8[ns]", "<m8[s]", "<m8[ms]", "<m8[us]", "<m8[ns]"]
 
 
@@ -63,8 +62,8 @@ def check_view(client, made, **members):
 
 
 @pytest.fixture
-def cupy(start):
-    return start("cupy_worker")
+def cupy():
+    return shared_worker("cupy_worker")
 
 
 @pytest.mark.parametrize("pooled", [False, True], ids=["own allocation", "pool"])
@@ -128,6 +127,15 @@ def test_cupy_sees_what_gmvd_writes_and_the_other_way(client, cupy):
     assert client.data(view["id"]) == numpy.full(1024, -5, "<i4").tobytes()
 
 
+def test_cupy_frees_too_early(client, cupy):
+    made = cupy.make(dtype="<f4", shape=[1 << 20])
+    import_ipc(client, made)
+    view = client.post("/v1/views", {"cuda_array_interface": made["payload"]})
+    cupy.drop(array=made["array"])
+    other = cupy.make(dtype="<f4", shape=[1 << 20], seed=1)
+    assert client.data(view["id"]) == decode(made["expected"]) != decode(other["expected"])
+
+
 def test_cupy_bounds_are_the_allocations(client, cupy):
     made = cupy.make(dtype="|u1", shape=[4096])
     buffer = import_ipc(client, made)
@@ -141,8 +149,8 @@ def test_cupy_bounds_are_the_allocations(client, cupy):
 
 
 @pytest.fixture
-def torch(start):
-    return start("torch_worker")
+def torch():
+    return shared_worker("torch_worker")
 
 
 @pytest.mark.parametrize("spelling", ["handle", "bare"])
@@ -156,7 +164,7 @@ def test_torch_every_layout(client, torch, step, shape, spelling):
     check_view(client, made)
 
 
-@pytest.mark.parametrize("dtype", TORCH_DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_torch_every_dtype(client, torch, dtype):
     made = torch.make(dtype=dtype, shape=[777])
     import_ipc(client, made)
@@ -183,8 +191,8 @@ def test_torch_writes_are_seen(client, torch):
 
 
 @pytest.fixture
-def numba(start):
-    return start("numba_worker")
+def numba():
+    return shared_worker("numba_worker")
 
 
 @pytest.mark.parametrize("dtype", DTYPES + TIMES)
