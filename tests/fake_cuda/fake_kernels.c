@@ -157,21 +157,21 @@ static void valid(fake_access *access, const cuda_valid_args *args, uint64_t ite
 static void run_valid_bytes(fake_access *access, const void *args, uint64_t blocks)
 {
     const cuda_valid_args *valid_args = args;
-    wants_blocks(access, blocks, 8 * valid_args->output_nbytes, GMV_CUDA_TILE);
+    wants_blocks(access, blocks, 8 * valid_args->output_nbytes, GMV_CUDA_BYTES_TILE);
     valid(access, valid_args, 1, is_nonzero);
 }
 
 static void run_valid_f4(fake_access *access, const void *args, uint64_t blocks)
 {
     const cuda_valid_args *valid_args = args;
-    wants_blocks(access, blocks, 8 * valid_args->output_nbytes, GMV_CUDA_FLOAT_TILE);
+    wants_blocks(access, blocks, 8 * valid_args->output_nbytes, GMV_CUDA_F4_TILE);
     valid(access, valid_args, 4, is_number_f4);
 }
 
 static void run_valid_f8(fake_access *access, const void *args, uint64_t blocks)
 {
     const cuda_valid_args *valid_args = args;
-    wants_blocks(access, blocks, 8 * valid_args->output_nbytes, GMV_CUDA_FLOAT_TILE);
+    wants_blocks(access, blocks, 8 * valid_args->output_nbytes, GMV_CUDA_F8_TILE);
     valid(access, valid_args, 8, is_number_f8);
 }
 
@@ -182,7 +182,7 @@ static void run_bits_to_bools(fake_access *access, const void *arguments, uint64
     const cuda_bools_args *args = arguments;
     bits source = bits_begin(access, args->bits, args->n);
     uint8_t *output = fake_access_bytes(access, args->output, args->n);
-    wants_blocks(access, blocks, args->output % 16 + args->n, GMV_CUDA_TILE);
+    wants_blocks(access, blocks, args->output % 16 + args->n, GMV_CUDA_BOOLS_TILE);
     if (access->failed)
         return;
     for (uint64_t i = 0; i < args->n; i++)
@@ -237,7 +237,7 @@ static void run_count_bits(fake_access *access, const void *arguments, uint64_t 
     int64_t *result = result_begin(access, args->result);
     bits source = bits_begin(access, args->bits, args->n);
     uint64_t before = (args->bits.address + args->bits.offset / 8) % 16 * 8 + args->bits.offset % 8;
-    wants_blocks(access, blocks, before + args->n, 8 * GMV_CUDA_TILE);
+    wants_blocks(access, blocks, before + args->n, 8 * GMV_CUDA_SCAN_TILE);
     if (!access->failed)
         result_end(access, result, bits_count(&source));
 }
@@ -249,7 +249,7 @@ static void run_find_bit(fake_access *access, const void *arguments, uint64_t bl
     bits source = bits_begin(access, args->bits, args->n);
     uint64_t at = 0;
     wants(access, result != NULL, "nobody wants to know what is found");
-    wants_blocks(access, blocks, args->n, 8 * GMV_CUDA_TILE);
+    wants_blocks(access, blocks, args->n, 8 * GMV_CUDA_SCAN_TILE);
     if (access->failed)
         return;
     while (8 * at < args->n && bits_byte(&source, at) == 0)

@@ -88,9 +88,9 @@ gmv_status cuda_valid_if(gmv_stream *base, const gmv_valid_if *args, gmv_error *
         [GMV_PREDICATE_NOT_NAN_F8] = CUDA_KERNEL_valid_f8,
     };
     static const uint64_t tiles[] = {
-        [GMV_PREDICATE_NONZERO_BYTE] = GMV_CUDA_TILE,
-        [GMV_PREDICATE_NOT_NAN_F4] = GMV_CUDA_FLOAT_TILE,
-        [GMV_PREDICATE_NOT_NAN_F8] = GMV_CUDA_FLOAT_TILE,
+        [GMV_PREDICATE_NONZERO_BYTE] = GMV_CUDA_BYTES_TILE,
+        [GMV_PREDICATE_NOT_NAN_F4] = GMV_CUDA_F4_TILE,
+        [GMV_PREDICATE_NOT_NAN_F8] = GMV_CUDA_F8_TILE,
     };
     cuda_stream *stream = cuda_stream_of(base);
     cuda_valid_args launch = {.input = args->input,
@@ -120,7 +120,7 @@ gmv_status cuda_bits_to_bools(gmv_stream *base, const gmv_bits_to_bools *args, g
         return cuda_fill(base, args->output, 1, (uint64_t)args->n, err);
     CUDA_SCOPE(cuda_stream_device(stream));
     return kernel_launch(stream, CUDA_KERNEL_bits_to_bools, &launch, args->output % 16 + launch.n,
-                         GMV_CUDA_TILE, err);
+                         GMV_CUDA_BOOLS_TILE, err);
 }
 
 /* ---- bits to bits --------------------------------------------------------------------------- */
@@ -213,7 +213,7 @@ static gmv_status scan_launch(cuda_stream *stream, cuda_kernel kernel, cuda_bits
     uint64_t before = (bits.address + bits.offset / 8) % 16 * 8 + bits.offset % 8;
     uint64_t pieces = ((kernel == CUDA_KERNEL_count_bits ? before : 0) + n + 127) / 128;
     GMV_TRY(cuda_stream_result(stream, out, &launch.result, err));
-    return kernel_launch(stream, kernel, &launch, pieces, GMV_CUDA_TILE / 16, err);
+    return kernel_launch(stream, kernel, &launch, pieces, GMV_CUDA_SCAN_TILE / 16, err);
 }
 
 /* What needs no kernel; false if the range does. */

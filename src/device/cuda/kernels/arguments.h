@@ -18,9 +18,22 @@
 #define GMV_CUDA_TILE      (GMV_CUDA_THREADS * GMV_CUDA_PIECES * 16)
 #define GMV_CUDA_WARP_TILE (GMV_CUDA_TILE / (GMV_CUDA_THREADS / 32))
 
-/* Elements of a block of gmv_valid_f4 and gmv_valid_f8: 8 for each thread. */
-#define GMV_CUDA_FLOAT_PIECES 8
-#define GMV_CUDA_FLOAT_TILE   (GMV_CUDA_THREADS * GMV_CUDA_FLOAT_PIECES)
+/* Elements of a block of gmv_valid_bytes: 4 times 32 for each thread. */
+#define GMV_CUDA_BYTES_TILE (GMV_CUDA_THREADS * GMV_CUDA_PIECES * 32)
+
+/* Elements for each thread of gmv_valid_f4 and gmv_valid_f8, 128 bytes of them. */
+#define GMV_CUDA_F4_PIECES 32
+#define GMV_CUDA_F8_PIECES 16
+#define GMV_CUDA_F4_TILE   (GMV_CUDA_THREADS * GMV_CUDA_F4_PIECES)
+#define GMV_CUDA_F8_TILE   (GMV_CUDA_THREADS * GMV_CUDA_F8_PIECES)
+
+/* Pieces of 16 bytes for each thread, and bytes of a block, where bytes are mostly written. */
+#define GMV_CUDA_BOOLS_PIECES 2
+#define GMV_CUDA_BOOLS_TILE   (GMV_CUDA_THREADS * GMV_CUDA_BOOLS_PIECES * 16)
+
+/* The same where bits are only read. */
+#define GMV_CUDA_SCAN_PIECES 8
+#define GMV_CUDA_SCAN_TILE   (GMV_CUDA_THREADS * GMV_CUDA_SCAN_PIECES * 16)
 
 #define GMV_CUDA_INPUTS_MAX 16
 #define GMV_CUDA_NDIM_MAX   65 /* a model layout's, and one for the parts of an element */
@@ -55,7 +68,7 @@ typedef struct cuda_bits {
 
 /*
  * gmv_valid_bytes, gmv_valid_f4 and gmv_valid_f8. The result is the number of zeros among the n
- * bits. Tiles of GMV_CUDA_TILE elements for bytes, GMV_CUDA_FLOAT_TILE for floats, over all 8 *
+ * bits. Tiles of GMV_CUDA_BYTES_TILE, GMV_CUDA_F4_TILE and GMV_CUDA_F8_TILE elements over all 8 *
  * output_nbytes of them.
  */
 typedef struct cuda_valid_args {
@@ -67,7 +80,8 @@ typedef struct cuda_valid_args {
     cuda_result null_count;
 } cuda_valid_args;
 
-/* gmv_bits_to_bools. Tiles of GMV_CUDA_TILE bytes over [output rounded down to 16, output + n). */
+/* gmv_bits_to_bools. Tiles of GMV_CUDA_BOOLS_TILE bytes over [output rounded down to 16, output +
+ * n). */
 typedef struct cuda_bools_args {
     cuda_bits bits;
     uint64_t n;
@@ -96,8 +110,8 @@ typedef struct cuda_edges_args {
 } cuda_edges_args;
 
 /*
- * gmv_count_bits: tiles of GMV_CUDA_TILE bytes over the aligned blocks of 16 bytes that hold the
- * bits; the result is the number of ones. gmv_find_bit: tiles of as many bytes over the n bits
+ * gmv_count_bits: tiles of GMV_CUDA_SCAN_TILE bytes over the aligned blocks of 16 bytes that hold
+ * the bits; the result is the number of ones. gmv_find_bit: tiles of as many bytes over the n bits
  * themselves; the result is the index of the first one, n if there is none.
  */
 typedef struct cuda_scan_args {

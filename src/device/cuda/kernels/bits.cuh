@@ -49,17 +49,20 @@ DEVICE block16 source_block(const bit_source *source, uint64_t address)
     return value;
 }
 
-/* The 128 bits from bit `shift` of the first block on. */
+/* The 128 bits from bit `shift` of the first block on: whole words first, the rest by a funnel. */
 DEVICE block16 block_funnel(block16 first, block16 second, uint32_t shift)
 {
-    uint64_t a = first.low, b = first.high, c = second.low;
-    if (shift & 64) {
-        a = first.high;
-        b = second.low;
-        c = second.high;
-    }
-    uint32_t rest = shift & 63;
-    block16 value = {a >> rest | b << 1 << (63 - rest), b >> rest | c << 1 << (63 - rest)};
+    uint64_t a = shift & 64 ? first.high : first.low;
+    uint64_t b = shift & 64 ? second.low : first.high;
+    uint64_t c = shift & 64 ? second.high : second.low;
+    bool odd = shift & 32;
+    uint32_t w0 = (uint32_t)(odd ? a >> 32 : a), w1 = (uint32_t)(odd ? b : a >> 32);
+    uint32_t w2 = (uint32_t)(odd ? b >> 32 : b), w3 = (uint32_t)(odd ? c : b >> 32);
+    uint32_t w4 = (uint32_t)(odd ? c >> 32 : c);
+    block16 value = {
+        funnel_right(w0, w1, shift) | (uint64_t)funnel_right(w1, w2, shift) << 32,
+        funnel_right(w2, w3, shift) | (uint64_t)funnel_right(w3, w4, shift) << 32,
+    };
     return value;
 }
 
@@ -78,11 +81,11 @@ DEVICE bool source_holds(const bit_source *source, uint64_t first, uint64_t last
         const uint64_t step_ = 16 * (stride);                                                   \
         const uint64_t at_ = (source).blocks + 16 * (first);                                    \
         const bool shifted_ = (source).shift != 0;                                              \
-        block16 lower_[n_pieces], upper_[n_pieces];                                             \
+        block16 upper_[n_pieces];                                                               \
         if (source_holds(&(source), at_, at_ + ((n_pieces)-1) * step_ + (shifted_ ? 16 : 0))) { \
             UNROLL                                                                              \
             for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                                        \
-                upper_[i_] = lower_[i_] = load128(at_ + i_ * step_);                            \
+                upper_[i_] = (out)[i_] = load128(at_ + i_ * step_);                             \
             if (shifted_) {                                                                     \
                 UNROLL                                                                          \
                 for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                                    \
@@ -91,14 +94,16 @@ DEVICE bool source_holds(const bit_source *source, uint64_t first, uint64_t last
         } else {                                                                                \
             UNROLL                                                                              \
             for (uint32_t i_ = 0; i_ < (n_pieces); i_++) {                                      \
-                upper_[i_] = lower_[i_] = source_block(&(source), at_ + i_ * step_);            \
+                upper_[i_] = (out)[i_] = source_block(&(source), at_ + i_ * step_);             \
                 if (shifted_)                                                                   \
                     upper_[i_] = source_block(&(source), at_ + i_ * step_ + 16);                \
             }                                                                                   \
         }                                                                                       \
-        UNROLL                                                                                  \
-        for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                                            \
-            (out)[i_] = block_funnel(lower_[i_], upper_[i_], (source).shift);                   \
+        if (shifted_) {                                                                         \
+            UNROLL                                                                              \
+            for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                                        \
+                (out)[i_] = block_funnel((out)[i_], upper_[i_], (source).shift);                \
+        }                                                                                       \
     } while (0)
 
 /* The same without the shift, of the aligned blocks. */
@@ -129,6 +134,17 @@ DEVICE block16 piece_clip(block16 value, uint64_t piece, uint64_t n)
     return value;
 }
 
+DEVICE uint32_t block_ones(block16 value)
+{
+    return count_ones(value.low) + count_ones(value.high);
+}
+
+/* Whether pieces first, first + stride, ... are all wholly inside the string. */
+DEVICE bool pieces_inside(uint64_t first, uint64_t stride, uint32_t n_pieces, uint64_t n)
+{
+    return 128 * (first + (n_pieces - 1) * stride + 1) <= n;
+}
+
 /* Stores 16 bytes at `offset` of an output that is aligned to 16, or what of them is inside it. */
 DEVICE void output_store(uint64_t output, uint64_t output_nbytes, uint64_t offset, block16 value)
 {
@@ -140,6 +156,43 @@ DEVICE void output_store(uint64_t output, uint64_t output_nbytes, uint64_t offse
     for (uint32_t i = 0; i < 16; i++)
         if (offset + i < output_nbytes)
             store8(output + offset + i, (uint8_t)((i < 8 ? value.low : value.high) >> 8 * (i % 8)));
+}
+
+/*
+ * Stores pieces first, first + stride, ... of a string of n bits, and zeros past its end; returns
+ * the ones. Nothing is compared piece by piece where all are inside.
+ */
+DEVICE uint32_t pieces_store(const block16 *values, uint64_t first, uint64_t stride, uint64_t n,
+                             uint64_t output, uint64_t output_nbytes)
+{
+    const bool whole = pieces_inside(first, stride, GMV_CUDA_PIECES, n) &&
+                       pieces_inside(first, stride, GMV_CUDA_PIECES, 8 * output_nbytes);
+    uint64_t at = output + 16 * first;
+    uint32_t ones = 0;
+    if (whole) {
+        UNROLL
+        for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
+            store128(at + 16 * i * stride, values[i]);
+            ones += block_ones(values[i]);
+        }
+        return ones;
+    }
+    UNROLL
+    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
+        uint64_t piece = first + i * stride;
+        block16 value = piece_clip(values[i], piece, n);
+        output_store(output, output_nbytes, 16 * piece, value);
+        ones += block_ones(value);
+    }
+    return ones;
+}
+
+/* Whether the aligned words of 4 bytes at `first` to `last`, and the one after it, are the bits'.
+ */
+DEVICE bool words_inside(cuda_bits bits, uint64_t n, uint64_t first, uint64_t last)
+{
+    uint64_t end = bits.address + (bits.offset + n + 7) / 8;
+    return first >= bits.address + bits.offset / 8 && last + 8 <= end;
 }
 
 /* `count` bits (1 to 32) from bit `first` on, from the bytes that hold them only. */
@@ -163,6 +216,16 @@ DEVICE uint32_t bits_read_inside(cuda_bits bits, uint64_t first, uint32_t count,
     if (first >= n)
         return 0;
     return bits_read(bits, first, n - first < count ? (uint32_t)(n - first) : count);
+}
+
+/* Up to 32 bits of a string of n from bit `first` on; by words unless that is near an end. */
+DEVICE uint32_t bits_word(cuda_bits bits, uint64_t first, uint64_t n)
+{
+    uint64_t position = bits.offset + first, byte = bits.address + position / 8;
+    uint64_t word = byte & ~UINT64_C(3);
+    if (!words_inside(bits, n, word, word))
+        return bits_read_inside(bits, first, 32, n);
+    return funnel_right(load32(word), load32(word + 4), (uint32_t)(byte % 4 * 8 + position % 8));
 }
 
 #endif

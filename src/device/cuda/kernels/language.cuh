@@ -110,6 +110,18 @@ DEVICE uint32_t lowest_one(uint64_t word)
     return (uint32_t)__ffsll((long long)word) - 1;
 }
 
+/* The 32 bits from bit `shift` % 32 on of the 64 of both. */
+DEVICE uint32_t funnel_right(uint32_t low, uint32_t high, uint32_t shift)
+{
+    return __funnelshift_r(low, high, shift);
+}
+
+/* `value`, and bytes of `a` times those of `b`, all added. */
+DEVICE uint32_t add_products(uint32_t a, uint32_t b, uint32_t value)
+{
+    return __dp4a(a, b, value);
+}
+
 DEVICE uint64_t atomic_add(uint64_t *address, uint64_t value)
 {
     return atomicAdd((unsigned long long *)address, (unsigned long long)value);
@@ -126,58 +138,56 @@ DEVICE uint64_t atomic_take(uint64_t *address)
     return atomicExch((unsigned long long *)address, 0ull);
 }
 
-DEVICE uint64_t atomic_peek(const uint64_t *address)
-{
-    return *(const volatile uint64_t *)address;
-}
-
 /* What was written before it is seen, by whoever sees what is written after it. */
 DEVICE void memory_fence(void)
 {
     __threadfence();
 }
 
-DEVICE void system_fence(void)
+/* All threads of a warp call it together; true in the one that has got the sum. */
+DEVICE bool warp_sum(uint32_t *value)
 {
-    __threadfence_system();
-}
-
-/* All threads of a warp call it together; the sum or the largest is in lane 0. */
-DEVICE uint64_t warp_combine(uint64_t value, bool largest)
-{
+#    if __CUDA_ARCH__ >= 800
+    *value = __reduce_add_sync(0xffffffffu, *value);
+#    else
     UNROLL
-    for (int distance = WARP_THREADS / 2; distance > 0; distance /= 2) {
-        uint64_t other =
-            __shfl_down_sync(0xffffffffu, (unsigned long long)value, (unsigned)distance);
-        value = largest ? (value > other ? value : other) : value + other;
-    }
-    return value;
+    for (int distance = WARP_THREADS / 2; distance > 0; distance /= 2)
+        *value += __shfl_down_sync(0xffffffffu, *value, (unsigned)distance);
+#    endif
+    return threadIdx.x % WARP_THREADS == 0;
 }
 
-/* The same for a block; true in the one thread that has got the outcome. */
-DEVICE bool block_combine(uint64_t *value, bool largest)
+/* The same for a block. */
+DEVICE bool block_sum(uint32_t *value)
 {
-    __shared__ uint64_t parts[BLOCK_WARPS];
-    uint64_t part = warp_combine(*value, largest);
-    if (threadIdx.x % WARP_THREADS == 0)
-        parts[threadIdx.x / WARP_THREADS] = part;
+    __shared__ uint32_t parts[BLOCK_WARPS];
+    if (warp_sum(value))
+        parts[threadIdx.x / WARP_THREADS] = *value;
     __syncthreads();
     if (threadIdx.x != 0)
         return false;
     UNROLL
     for (int warp = 1; warp < BLOCK_WARPS; warp++)
-        part = largest ? (part > parts[warp] ? part : parts[warp]) : part + parts[warp];
-    *value = part;
+        *value += parts[warp];
     return true;
 }
 
-DEVICE bool warp_combine_sum(uint64_t *value)
+/* The largest instead; in most blocks all are 0, and then nothing is compared. */
+DEVICE bool block_largest(uint64_t *value)
 {
-    *value = warp_combine(*value, false);
-    return threadIdx.x % WARP_THREADS == 0;
+    __shared__ unsigned long long largest;
+    if (threadIdx.x == 0)
+        largest = 0;
+    if (__syncthreads_or(*value != 0)) {
+        if (*value)
+            atomicMax(&largest, (unsigned long long)*value);
+        __syncthreads();
+        *value = largest;
+    }
+    return threadIdx.x == 0;
 }
 
-/* How many callers of block_combine get true. */
+/* How many callers of block_sum and block_largest get true. */
 DEVICE uint64_t combined_blocks(uint64_t blocks)
 {
     return blocks;
@@ -253,6 +263,18 @@ DEVICE uint32_t lowest_one(uint64_t word)
     return (uint32_t)__builtin_ctzll(word);
 }
 
+DEVICE uint32_t funnel_right(uint32_t low, uint32_t high, uint32_t shift)
+{
+    return (uint32_t)(((uint64_t)high << 32 | low) >> shift % 32);
+}
+
+DEVICE uint32_t add_products(uint32_t a, uint32_t b, uint32_t value)
+{
+    for (uint32_t i = 0; i < 32; i += 8)
+        value += (a >> i & 0xff) * (b >> i & 0xff);
+    return value;
+}
+
 DEVICE uint64_t atomic_add(uint64_t *address, uint64_t value)
 {
     return __atomic_fetch_add(address, value, __ATOMIC_SEQ_CST);
@@ -271,28 +293,24 @@ DEVICE uint64_t atomic_take(uint64_t *address)
     return __atomic_exchange_n(address, 0, __ATOMIC_SEQ_CST);
 }
 
-DEVICE uint64_t atomic_peek(const uint64_t *address)
-{
-    return __atomic_load_n(address, __ATOMIC_SEQ_CST);
-}
-
 DEVICE void memory_fence(void)
 {
 }
 
-DEVICE void system_fence(void)
-{
-}
-
 /* Every thread brings what it has on its own. */
-DEVICE bool block_combine(uint64_t *value, bool largest)
+DEVICE bool warp_sum(uint32_t *value)
 {
     (void)value;
-    (void)largest;
     return true;
 }
 
-DEVICE bool warp_combine_sum(uint64_t *value)
+DEVICE bool block_sum(uint32_t *value)
+{
+    (void)value;
+    return true;
+}
+
+DEVICE bool block_largest(uint64_t *value)
 {
     (void)value;
     return true;

@@ -21,7 +21,6 @@ KERNEL(combine_bits, cuda_combine_args)
 {
     uint64_t first = block_index() * (GMV_CUDA_THREADS * GMV_CUDA_PIECES) + thread_index();
     block16 pieces[GMV_CUDA_PIECES], more[GMV_CUDA_PIECES];
-    uint64_t ones = 0;
     UNROLL
     for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++)
         pieces[i].low = pieces[i].high = args.is_or ? 0 : UINT64_MAX;
@@ -36,14 +35,8 @@ KERNEL(combine_bits, cuda_combine_args)
         }
         pieces_combine(pieces, more, args.is_or);
     }
-    UNROLL
-    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
-        uint64_t piece = first + (uint64_t)i * GMV_CUDA_THREADS;
-        block16 value = piece_clip(pieces[i], piece, args.n);
-        output_store(args.output, args.output_nbytes, 16 * piece, value);
-        ones += count_ones(value.low) + count_ones(value.high);
-    }
-    result_add(args.set_count, ones);
+    result_add(args.set_count, pieces_store(pieces, first, GMV_CUDA_THREADS, args.n, args.output,
+                                            args.output_nbytes));
 }
 
 /* The first and the last byte of a range, of which some bits stay. */
@@ -59,44 +52,59 @@ KERNEL(set_edges, cuda_edges_args)
 
 /* ---- counting and finding -------------------------------------------------------------------- */
 
+/* Block `block` without what is outside bits `begin` (of the first block) to `end`. */
+DEVICE block16 block_clip(block16 value, uint64_t block, uint64_t begin, uint64_t end)
+{
+    value = piece_clip(value, block, end);
+    if (block == 0) {
+        value.low &= begin < 64 ? ~low_ones(begin) : 0;
+        value.high &= begin > 64 ? ~low_ones(begin - 64) : UINT64_MAX;
+    }
+    return value;
+}
+
+/* The blocks are counted where they lie: nothing is shifted, only the ends are cut off. */
 KERNEL(count_bits, cuda_scan_args)
 {
-    uint64_t first = block_index() * (GMV_CUDA_THREADS * GMV_CUDA_PIECES) + thread_index();
+    uint64_t first = block_index() * (GMV_CUDA_THREADS * GMV_CUDA_SCAN_PIECES) + thread_index();
     bit_source source = source_of(args.bits, args.n);
-    uint64_t begin_bit = source.shift, end_bit = source.shift + args.n, ones = 0;
-    block16 blocks[GMV_CUDA_PIECES];
-    /* The blocks are counted where they lie: nothing is shifted, only the ends are cut off. */
-    SOURCE_BLOCKS(source, first, GMV_CUDA_THREADS, GMV_CUDA_PIECES, blocks);
-    UNROLL
-    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
-        uint64_t block = first + (uint64_t)i * GMV_CUDA_THREADS;
-        block16 value = piece_clip(blocks[i], block, end_bit);
-        if (block == 0) {
-            value.low &= begin_bit < 64 ? ~low_ones(begin_bit) : 0;
-            value.high &= begin_bit > 64 ? ~low_ones(begin_bit - 64) : UINT64_MAX;
-        }
-        ones += count_ones(value.low) + count_ones(value.high);
+    uint64_t end = source.shift + args.n;
+    block16 blocks[GMV_CUDA_SCAN_PIECES];
+    uint32_t ones = 0;
+    SOURCE_BLOCKS(source, first, GMV_CUDA_THREADS, GMV_CUDA_SCAN_PIECES, blocks);
+    if (first == 0 || !pieces_inside(first, GMV_CUDA_THREADS, GMV_CUDA_SCAN_PIECES, end)) {
+        UNROLL
+        for (uint32_t i = 0; i < GMV_CUDA_SCAN_PIECES; i++)
+            blocks[i] = block_clip(blocks[i], first + i * GMV_CUDA_THREADS, source.shift, end);
     }
+    UNROLL
+    for (uint32_t i = 0; i < GMV_CUDA_SCAN_PIECES; i++)
+        ones += block_ones(blocks[i]);
     result_add(args.result, ones);
 }
 
 /* What is looked for is the largest distance of a one from the end: 0 is then "none". */
 KERNEL(find_bit, cuda_scan_args)
 {
-    uint64_t tile = block_index() * (GMV_CUDA_THREADS * GMV_CUDA_PIECES);
-    uint64_t first = tile + thread_index();
+    uint64_t tile = block_index() * (GMV_CUDA_THREADS * GMV_CUDA_SCAN_PIECES);
+    uint64_t first = tile + thread_index(), best = 0;
     bit_source source = source_of(args.bits, args.n);
-    block16 pieces[GMV_CUDA_PIECES];
-    uint64_t best = 0;
+    block16 pieces[GMV_CUDA_SCAN_PIECES];
     if (result_largest_so_far(args.result) + 128 * tile < args.n) {
-        SOURCE_PIECES(source, first, GMV_CUDA_THREADS, GMV_CUDA_PIECES, pieces);
+        uint64_t any = 0;
+        SOURCE_PIECES(source, first, GMV_CUDA_THREADS, GMV_CUDA_SCAN_PIECES, pieces);
         UNROLL
-        for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
-            uint64_t piece = first + (uint64_t)i * GMV_CUDA_THREADS;
-            block16 value = piece_clip(pieces[i], piece, args.n);
-            if ((value.low | value.high) && best == 0)
-                best = args.n - 128 * piece -
-                       (value.low ? lowest_one(value.low) : 64 + lowest_one(value.high));
+        for (uint32_t i = 0; i < GMV_CUDA_SCAN_PIECES; i++)
+            any |= pieces[i].low | pieces[i].high;
+        if (any) {
+            UNROLL
+            for (uint32_t i = 0; i < GMV_CUDA_SCAN_PIECES; i++) {
+                uint64_t piece = first + i * GMV_CUDA_THREADS;
+                block16 value = piece_clip(pieces[i], piece, args.n);
+                if ((value.low | value.high) && best == 0)
+                    best = args.n - 128 * piece -
+                           (value.low ? lowest_one(value.low) : 64 + lowest_one(value.high));
+            }
         }
     }
     result_subtract_largest(args.result, args.n, best);

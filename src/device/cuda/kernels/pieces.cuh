@@ -9,17 +9,21 @@
 
 #include "device/cuda/kernels/bits.cuh"
 
-/* The last piece that begins at or before the tile. All lanes look for the same. */
+/* The last piece that begins at or before the tile. All lanes look for the same, 32 at a time. */
 DEVICE const cuda_piece *piece_find(const cuda_pieces_args *args, uint64_t tile)
 {
     const cuda_piece *pieces = (const cuda_piece *)args->pieces;
-    uint64_t low = 0, high = args->n_pieces;
-    while (high - low > 1) {
-        uint64_t middle = low + (high - low) / 2;
-        if (pieces[middle].first_tile <= tile)
-            low = middle;
-        else
-            high = middle;
+    uint64_t low = 0, left = args->n_pieces;
+    while (left > 1) {
+        uint64_t step = (left + WARP_THREADS - 1) / WARP_THREADS;
+        uint32_t before = 0;
+        WARP_LANES_BEGIN(lane)
+        uint32_t is_before = lane * step < left && pieces[low + lane * step].first_tile <= tile;
+        WARP_COLUMN(before, 0, lane, is_before);
+        WARP_LANES_END
+        uint64_t skipped = (count_ones(before) - 1) * step;
+        low += skipped;
+        left = left - skipped < step ? left - skipped : step;
     }
     return &pieces[low];
 }
@@ -35,15 +39,15 @@ DEVICE uint64_t tile_first(uint64_t tile)
     return tile * (GMV_CUDA_WARP_TILE / 16) + thread_index() % WARP_THREADS;
 }
 
-DEVICE void counter_add(uint64_t counter, uint64_t value)
+DEVICE void counter_add(uint64_t counter, uint32_t value)
 {
-    if (counter && warp_combine_sum(&value) && value)
+    if (counter && warp_sum(&value) && value)
         (void)atomic_add((uint64_t *)counter, value);
 }
 
 KERNEL(copy_pieces, cuda_pieces_args)
 {
-    uint64_t tile = warp_tile(), ones = 0;
+    uint64_t tile = warp_tile();
     if (tile >= args.n_tiles)
         return;
     const cuda_piece piece = *piece_find(&args, tile);
@@ -57,19 +61,14 @@ KERNEL(copy_pieces, cuda_pieces_args)
         for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++)
             values[i].low = values[i].high = UINT64_MAX;
     }
-    UNROLL
-    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
-        uint64_t index = first + (uint64_t)i * WARP_THREADS;
-        block16 value = piece_clip(values[i], index, piece.n);
-        output_store(piece.destination, piece.capacity, 16 * index, value);
-        ones += count_ones(value.low) + count_ones(value.high);
-    }
-    counter_add(piece.counter, ones);
+    counter_add(piece.counter, pieces_store(values, first, WARP_THREADS, piece.n, piece.destination,
+                                            piece.capacity));
 }
 
 KERNEL(count_ranges, cuda_pieces_args)
 {
-    uint64_t tile = warp_tile(), ones = 0;
+    uint64_t tile = warp_tile();
+    uint32_t ones = 0;
     if (tile >= args.n_tiles)
         return;
     const cuda_piece piece = *piece_find(&args, tile);
@@ -77,11 +76,14 @@ KERNEL(count_ranges, cuda_pieces_args)
     bit_source source = source_of(piece.bits, piece.n);
     block16 values[GMV_CUDA_PIECES];
     SOURCE_PIECES(source, first, WARP_THREADS, GMV_CUDA_PIECES, values);
-    UNROLL
-    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
-        block16 value = piece_clip(values[i], first + (uint64_t)i * WARP_THREADS, piece.n);
-        ones += count_ones(value.low) + count_ones(value.high);
+    if (!pieces_inside(first, WARP_THREADS, GMV_CUDA_PIECES, piece.n)) {
+        UNROLL
+        for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++)
+            values[i] = piece_clip(values[i], first + i * WARP_THREADS, piece.n);
     }
+    UNROLL
+    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++)
+        ones += block_ones(values[i]);
     counter_add(piece.counter, ones);
 }
 

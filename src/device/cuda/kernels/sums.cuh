@@ -10,7 +10,7 @@
 
 #include "device/cuda/kernels/language.cuh"
 
-#define SUM_BLOCKS_DIRECT 1024
+#define SUM_BLOCKS_DIRECT 8192
 #define SUM_VALUE_BITS    44 /* the tickets are above them */
 
 /* Brings *value; true, and *value is all that was brought, for the last of `members`. */
@@ -42,16 +42,19 @@ DEVICE bool sum_meet(cuda_sum *sums, uint64_t *value)
 DEVICE void result_write(cuda_result result, uint64_t value)
 {
     *(volatile int64_t *)result.output = (int64_t)value;
-    system_fence();
 }
 
-/* The result is the sum of all threads' values. All threads of the block call it. */
-DEVICE void result_add(cuda_result result, uint64_t value)
+/*
+ * The result is the sum of all threads' values, of which a block's fits 32 bits. All threads of the
+ * block call it.
+ */
+DEVICE void result_add(cuda_result result, uint32_t value)
 {
-    if (result.sum == 0)
+    if (result.sum == 0 || !block_sum(&value))
         return;
-    if (block_combine(&value, false) && sum_meet((cuda_sum *)result.sum, &value))
-        result_write(result, value);
+    uint64_t sum = value;
+    if (sum_meet((cuda_sum *)result.sum, &sum))
+        result_write(result, sum);
 }
 
 /*
@@ -61,22 +64,23 @@ DEVICE void result_add(cuda_result result, uint64_t value)
 DEVICE void result_subtract_largest(cuda_result result, uint64_t base, uint64_t value)
 {
     cuda_sum *sums = (cuda_sum *)result.sum;
-    if (!block_combine(&value, true))
+    uint64_t nothing = 0;
+    if (!block_largest(&value))
         return;
     if (value) {
         atomic_max(&sums[0].largest, value);
         memory_fence();
     }
-    value = 0;
-    if (!sum_meet(sums, &value))
+    if (!sum_meet(sums, &nothing))
         return;
     memory_fence();
     result_write(result, base - atomic_take(&sums[0].largest));
 }
 
+/* It may be an old one from a cache near by, which is much faster to have. */
 DEVICE uint64_t result_largest_so_far(cuda_result result)
 {
-    return atomic_peek(&((const cuda_sum *)result.sum)->largest);
+    return load64((uint64_t) & ((const cuda_sum *)result.sum)->largest);
 }
 
 #endif

@@ -6,46 +6,86 @@
 #include "device/cuda/kernels/bits.cuh"
 #include "device/cuda/kernels/sums.cuh"
 
+/* Writes word `word` of the output; returns its nulls. */
+DEVICE uint32_t word_store(const cuda_valid_args *args, uint64_t word, uint32_t valid)
+{
+    if (4 * word >= args->output_nbytes)
+        return 0;
+    uint64_t left = args->n > 32 * word ? args->n - 32 * word : 0;
+    uint32_t inside = (uint32_t)low_ones(left);
+    valid &= inside;
+    if (args->validity.address && left)
+        valid &= bits_word(args->validity, 32 * word, args->n);
+    store32(args->output + 4 * word, valid);
+    return count_ones(inside & ~valid);
+}
+
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-/* Bit i of the outcome says whether byte i of the word is not 0; a product brings them together. */
-DEVICE uint32_t nonzero_bits(uint32_t word)
+/* 0x80 in each byte that is not 0. */
+DEVICE uint32_t nonzero_tops(uint32_t word)
 {
-    uint32_t tops = (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) & 0x80808080u;
-    return (tops >> 7) * 0x01020408u >> 24;
+    return (((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) | word) & 0x80808080u;
+}
+
+/* Bit 7 + i of the outcome says whether byte i of the 8 is not 0. */
+DEVICE uint32_t nonzero_bits(uint64_t bytes)
+{
+    uint32_t low = add_products(nonzero_tops((uint32_t)bytes), 0x08040201u, 0);
+    return add_products(nonzero_tops((uint32_t)(bytes >> 32)), 0x80402010u, low);
 }
 
 DEVICE uint32_t nonzero_bits_of_block(block16 bytes)
 {
-    return nonzero_bits((uint32_t)bytes.low) | nonzero_bits((uint32_t)(bytes.low >> 32)) << 4 |
-           nonzero_bits((uint32_t)bytes.high) << 8 |
-           nonzero_bits((uint32_t)(bytes.high >> 32)) << 12;
+    return nonzero_bits(bytes.low) >> 7 | nonzero_bits(bytes.high) << 1;
 }
 
-/* The bytes are a string of 8 * n bits; what lies past its end comes out as 0. */
+/*
+ * The bytes are a string of 8 * n bits; what lies past its end comes out as 0. 32 bytes lie in two
+ * aligned blocks or across three: their bits are shifted, not the bytes.
+ */
 KERNEL(valid_bytes, cuda_valid_args)
 {
-    cuda_bits bytes = {args.input, 0};
-    bit_source source = source_of(bytes, 8 * args.n);
-    uint64_t first = block_index() * (GMV_CUDA_THREADS * GMV_CUDA_PIECES) + thread_index();
-    block16 elements[GMV_CUDA_PIECES];
-    uint32_t validity[GMV_CUDA_PIECES];
-    uint64_t nulls = 0;
-    SOURCE_PIECES(source, first, GMV_CUDA_THREADS, GMV_CUDA_PIECES, elements);
-    UNROLL
-    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++)
-        validity[i] = bits_read_inside(args.validity, 16 * (first + (uint64_t)i * GMV_CUDA_THREADS),
-                                       16, args.n);
+    const cuda_bits bytes = {args.input, 0};
+    const bit_source source = source_of(bytes, 8 * args.n);
+    const uint64_t first = block_index() * (GMV_CUDA_THREADS * GMV_CUDA_PIECES) + thread_index();
+    const uint64_t at = source.blocks + 32 * first, step = 32 * GMV_CUDA_THREADS;
+    const uint64_t rest = source.shift ? 32 : 16; /* from a piece's first block to its last */
+    block16 blocks[GMV_CUDA_PIECES][3];
+    uint32_t nulls = 0;
+    if (source_holds(&source, at, at + (GMV_CUDA_PIECES - 1) * step + rest)) {
+        UNROLL
+        for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
+            blocks[i][0] = load128(at + i * step);
+            blocks[i][1] = blocks[i][2] = load128(at + i * step + 16);
+        }
+        if (source.shift) {
+            UNROLL
+            for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++)
+                blocks[i][2] = load128(at + i * step + 32);
+        }
+    } else {
+        UNROLL
+        for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
+            UNROLL
+            for (uint32_t k = 0; k < 3; k++)
+                blocks[i][k] = source_block(&source, at + i * step + 16 * k);
+        }
+    }
+    const uint64_t end = 32 * (first + (GMV_CUDA_PIECES - 1) * GMV_CUDA_THREADS + 1);
+    const bool whole = !args.validity.address && end <= args.n;
     UNROLL
     for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
-        uint64_t piece = first + (uint64_t)i * GMV_CUDA_THREADS;
-        if (2 * piece >= args.output_nbytes)
-            continue;
-        uint64_t left = args.n > 16 * piece ? args.n - 16 * piece : 0;
-        uint32_t inside = (uint32_t)low_ones(left < 16 ? left : 16);
-        uint32_t valid = nonzero_bits_of_block(elements[i]) & validity[i] & inside;
-        store16(args.output + 2 * piece, (uint16_t)valid);
-        nulls += count_ones(inside & ~valid);
+        uint32_t valid = nonzero_bits_of_block(blocks[i][0]) | nonzero_bits_of_block(blocks[i][1])
+                                                                   << 16;
+        if (source.shift)
+            valid = funnel_right(valid, nonzero_bits_of_block(blocks[i][2]), source.shift / 8);
+        if (whole) {
+            store32(args.output + 4 * first + 4 * GMV_CUDA_THREADS * i, valid);
+            nulls += count_ones(~valid);
+        } else {
+            nulls += word_store(&args, first + i * GMV_CUDA_THREADS, valid);
+        }
     }
     result_add(args.null_count, nulls);
 }
@@ -66,65 +106,51 @@ DEVICE bool f8_is_valid(uint64_t element)
  * Bit k: whether element first + 32 * k is valid. A warp's loads lie side by side, whatever the
  * alignment.
  */
-#define DEFINE_LANE_BITS(name, type, load, is_valid)                    \
-    DEVICE uint32_t name(const cuda_valid_args *args, uint64_t first)   \
-    {                                                                   \
-        type elements[GMV_CUDA_FLOAT_PIECES];                           \
-        uint32_t bits = 0;                                              \
-        UNROLL                                                          \
-        for (uint32_t k = 0; k < GMV_CUDA_FLOAT_PIECES; k++) {          \
-            uint64_t index = first + WARP_THREADS * k;                  \
-            elements[k] = 0;                                            \
-            if (index < args->n)                                        \
-                elements[k] = load(args->input + index * sizeof(type)); \
-        }                                                               \
-        UNROLL                                                          \
-        for (uint32_t k = 0; k < GMV_CUDA_FLOAT_PIECES; k++)            \
-            bits |= (uint32_t)is_valid(elements[k]) << k;               \
-        return bits;                                                    \
+#define DEFINE_LANE_BITS(name, type, n_pieces, load, is_valid)              \
+    DEVICE uint32_t name(const cuda_valid_args *args, uint64_t first)       \
+    {                                                                       \
+        const uint64_t at = args->input + first * sizeof(type);             \
+        const bool whole = first + WARP_THREADS * ((n_pieces)-1) < args->n; \
+        type elements[n_pieces];                                            \
+        uint32_t bits = 0;                                                  \
+        UNROLL                                                              \
+        for (uint32_t k = 0; k < (n_pieces); k++) {                         \
+            elements[k] = 0;                                                \
+            if (whole || first + WARP_THREADS * k < args->n)                \
+                elements[k] = load(at + WARP_THREADS * sizeof(type) * k);   \
+        }                                                                   \
+        UNROLL                                                              \
+        for (uint32_t k = 0; k < (n_pieces); k++)                           \
+            bits |= (uint32_t)is_valid(elements[k]) << k;                   \
+        return bits;                                                        \
     }
 
-DEFINE_LANE_BITS(f4_lane_bits, uint32_t, load32, f4_is_valid)
-DEFINE_LANE_BITS(f8_lane_bits, uint64_t, load64, f8_is_valid)
+DEFINE_LANE_BITS(f4_lane_bits, uint32_t, GMV_CUDA_F4_PIECES, load32, f4_is_valid)
+DEFINE_LANE_BITS(f8_lane_bits, uint64_t, GMV_CUDA_F8_PIECES, load64, f8_is_valid)
 
-/* Writes word `word` of the output; returns its nulls. */
-DEVICE uint64_t float_word_store(const cuda_valid_args *args, uint64_t word, uint32_t valid)
-{
-    if (4 * word >= args->output_nbytes)
-        return 0;
-    uint64_t left = args->n > 32 * word ? args->n - 32 * word : 0;
-    uint32_t inside = (uint32_t)low_ones(left < 32 ? left : 32);
-    valid &= inside;
-    if (args->validity.address)
-        valid &= bits_read_inside(args->validity, 32 * word, 32, args->n);
-    store32(args->output + 4 * word, valid);
-    return count_ones(inside & ~valid);
-}
-
-/* A warp makes GMV_CUDA_FLOAT_PIECES words; lane k writes the k-th. */
-#define DEFINE_VALID_FLOAT(name, lane_bits)                                                   \
-    KERNEL(name, cuda_valid_args)                                                             \
-    {                                                                                         \
-        uint64_t warp = block_index() * BLOCK_WARPS + thread_index() / WARP_THREADS;          \
-        uint32_t self = thread_index() % WARP_THREADS;                                        \
-        uint32_t words[GMV_CUDA_FLOAT_PIECES] = {0}, word = 0;                                \
-        uint64_t nulls = 0;                                                                   \
-        WARP_LANES_BEGIN(lane)                                                                \
-        uint32_t bits = lane_bits(&args, warp * WARP_THREADS * GMV_CUDA_FLOAT_PIECES + lane); \
-        UNROLL                                                                                \
-        for (uint32_t k = 0; k < GMV_CUDA_FLOAT_PIECES; k++)                                  \
-            WARP_COLUMN(words[k], k, lane, bits);                                             \
-        WARP_LANES_END                                                                        \
-        UNROLL                                                                                \
-        for (uint32_t k = 0; k < GMV_CUDA_FLOAT_PIECES; k++)                                  \
-            word = self == k ? words[k] : word;                                               \
-        if (self < GMV_CUDA_FLOAT_PIECES)                                                     \
-            nulls = float_word_store(&args, warp * GMV_CUDA_FLOAT_PIECES + self, word);       \
-        result_add(args.null_count, nulls);                                                   \
+/* A warp makes n_pieces words; lane k writes the k-th. */
+#define DEFINE_VALID_FLOAT(name, n_pieces, lane_bits)                                \
+    KERNEL(name, cuda_valid_args)                                                    \
+    {                                                                                \
+        uint64_t warp = block_index() * BLOCK_WARPS + thread_index() / WARP_THREADS; \
+        uint32_t self = thread_index() % WARP_THREADS;                               \
+        uint32_t words[n_pieces] = {0}, word = 0, nulls = 0;                         \
+        WARP_LANES_BEGIN(lane)                                                       \
+        uint32_t bits = lane_bits(&args, warp * WARP_THREADS * (n_pieces) + lane);   \
+        UNROLL                                                                       \
+        for (uint32_t k = 0; k < (n_pieces); k++)                                    \
+            WARP_COLUMN(words[k], k, lane, bits);                                    \
+        WARP_LANES_END                                                               \
+        UNROLL                                                                       \
+        for (uint32_t k = 0; k < (n_pieces); k++)                                    \
+            word = self == k ? words[k] : word;                                      \
+        if (self < (n_pieces))                                                       \
+            nulls = word_store(&args, warp * (n_pieces) + self, word);               \
+        result_add(args.null_count, nulls);                                          \
     }
 
-DEFINE_VALID_FLOAT(valid_f4, f4_lane_bits)
-DEFINE_VALID_FLOAT(valid_f8, f8_lane_bits)
+DEFINE_VALID_FLOAT(valid_f4, GMV_CUDA_F4_PIECES, f4_lane_bits)
+DEFINE_VALID_FLOAT(valid_f8, GMV_CUDA_F8_PIECES, f8_lane_bits)
 
 /* ---- bits to bytes --------------------------------------------------------------------------- */
 
@@ -143,31 +169,46 @@ DEVICE block16 spread_block(uint32_t bits)
     return value;
 }
 
-/* Pieces are the aligned blocks of the output; of the first and the last one a part may be ours. */
+/* The piece that begins at `begin` of the output, of which a part may be ours. */
+DEVICE void bools_store(const cuda_bools_args *args, uint64_t begin, uint64_t lead)
+{
+    uint64_t blocks = args->output - lead;
+    if (begin >= lead && begin + 16 <= lead + args->n) {
+        store128(blocks + begin, spread_block(bits_read(args->bits, begin - lead, 16)));
+        return;
+    }
+    NO_UNROLL
+    for (uint64_t at = begin; at < begin + 16; at++)
+        if (at >= lead && at - lead < args->n)
+            store8(blocks + at, (uint8_t)bits_read(args->bits, at - lead, 1));
+}
+
+/* Pieces are the aligned blocks of the output. */
 KERNEL(bits_to_bools, cuda_bools_args)
 {
-    uint64_t first = block_index() * (GMV_CUDA_THREADS * GMV_CUDA_PIECES) + thread_index();
-    uint64_t lead = args.output % 16, blocks = args.output - lead;
-    uint32_t bits[GMV_CUDA_PIECES];
-    UNROLL
-    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
-        uint64_t begin = 16 * (first + (uint64_t)i * GMV_CUDA_THREADS);
-        bits[i] = 0;
-        if (begin >= lead && begin - lead + 16 <= args.n)
-            bits[i] = bits_read(args.bits, begin - lead, 16);
-    }
-    UNROLL
-    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
-        uint64_t begin = 16 * (first + (uint64_t)i * GMV_CUDA_THREADS);
-        if (begin >= lead && begin - lead + 16 <= args.n) {
-            store128(blocks + begin, spread_block(bits[i]));
-            continue;
-        }
+    const uint64_t step = 16 * GMV_CUDA_THREADS; /* elements, and bytes of the output */
+    const uint64_t lead = args.output % 16;
+    const uint64_t first = block_index() * GMV_CUDA_BOOLS_TILE + 16 * thread_index();
+    const uint64_t last = first + (GMV_CUDA_BOOLS_PIECES - 1) * step;
+    const uint64_t position = args.bits.offset + first - lead;
+    const uint64_t byte = args.bits.address + position / 8, word = byte & ~UINT64_C(3);
+    const uint32_t shift = (uint32_t)(byte % 4 * 8 + position % 8);
+    uint32_t bits[GMV_CUDA_BOOLS_PIECES];
+    if (first < lead || last + 16 > lead + args.n ||
+        !words_inside(args.bits, args.n, word, word + (last - first) / 8)) {
         NO_UNROLL
-        for (uint64_t at = begin; at < begin + 16; at++)
-            if (at >= lead && at - lead < args.n)
-                store8(blocks + at, (uint8_t)bits_read(args.bits, at - lead, 1));
+        for (uint64_t begin = first; begin <= last; begin += step)
+            bools_store(&args, begin, lead);
+        return;
     }
+    UNROLL
+    for (uint32_t i = 0; i < GMV_CUDA_BOOLS_PIECES; i++) {
+        uint64_t at = word + i * (step / 8);
+        bits[i] = funnel_right(load32(at), load32(at + 4), shift);
+    }
+    UNROLL
+    for (uint32_t i = 0; i < GMV_CUDA_BOOLS_PIECES; i++)
+        store128(args.output - lead + first + i * step, spread_block(bits[i]));
 }
 
 #endif
