@@ -529,9 +529,9 @@ ParameterizedTest(size_t *row, fake_cuda, kernels_watch_over_their_arguments)
     bench b = bench_make(bench_bytes, sizeof bench_bytes);
     cuda_scan_args args = {.bits = {b.input, 0}, .n = 128, .result = bench_result(&b)};
     cuda_valid_args valid = {.input = b.input + 2, .n = 2, .output = b.output, .output_nbytes = 64};
-    CUdeviceptr large = allocate(GMV_CUDA_TILE + 1);
+    CUdeviceptr large = allocate(GMV_CUDA_SCAN_TILE + 1);
     if (*row == FEW_BLOCKS)
-        args = (cuda_scan_args){{large, 0}, 8 * GMV_CUDA_TILE + 8, bench_result(&b)};
+        args = (cuda_scan_args){{large, 0}, 8 * GMV_CUDA_SCAN_TILE + 8, bench_result(&b)};
     if (*row == DIRTY_SUMS)
         works(driver.fill_now(b.sums + 40, 1, 1));
     if (*row == SHORT_INPUT)
