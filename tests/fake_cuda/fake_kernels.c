@@ -274,10 +274,10 @@ static const cuda_piece *pieces_begin(fake_access *access, const cuda_pieces_arg
 
 /* Whether the piece has as many tiles as its bytes need, and at least one. */
 static void piece_check(fake_access *access, const cuda_pieces_args *args, const cuda_piece *pieces,
-                        uint64_t i, uint64_t nbytes)
+                        uint64_t i, uint64_t nbytes, uint64_t tile)
 {
     uint64_t end = i + 1 < args->n_pieces ? pieces[i + 1].first_tile : args->n_tiles;
-    uint64_t needs = divide_up(nbytes, GMV_CUDA_WARP_TILE);
+    uint64_t needs = divide_up(nbytes, tile);
     wants(access, i > 0 || pieces[i].first_tile == 0, "the first piece does not begin at tile 0");
     wants(access, pieces[i].first_tile < end && end - pieces[i].first_tile >= (needs ? needs : 1),
           "a piece has too few tiles");
@@ -298,7 +298,7 @@ static void run_copy_pieces(fake_access *access, const void *arguments, uint64_t
     const cuda_piece *pieces = pieces_begin(access, args, blocks);
     for (uint64_t i = 0; pieces && i < args->n_pieces && !access->failed; i++) {
         const cuda_piece *piece = &pieces[i];
-        piece_check(access, args, pieces, i, piece->capacity);
+        piece_check(access, args, pieces, i, piece->capacity, GMV_CUDA_WARP_TILE);
         wants(access, piece->capacity >= divide_up(piece->n, 8), "a piece is too short");
         bits source = bits_begin(access, piece->bits, piece->n);
         uint8_t *output = fake_access_aligned(access, piece->destination, piece->capacity, 16);
@@ -313,7 +313,7 @@ static void run_count_ranges(fake_access *access, const void *arguments, uint64_
     const cuda_piece *pieces = pieces_begin(access, args, blocks);
     for (uint64_t i = 0; pieces && i < args->n_pieces && !access->failed; i++) {
         const cuda_piece *piece = &pieces[i];
-        piece_check(access, args, pieces, i, divide_up(piece->n, 8));
+        piece_check(access, args, pieces, i, divide_up(piece->n, 8), GMV_CUDA_SCAN_WARP_TILE);
         wants(access, piece->bits.address != 0 || piece->n == 0, "a range of no memory");
         bits source = bits_begin(access, piece->bits, piece->n);
         if (!access->failed)

@@ -234,18 +234,18 @@ typedef struct cuda_batch {
     cuda_slice slice;
     cuda_piece *pieces;
     size_t n, n_pieces_max;
-    uint64_t n_tiles;
-    size_t n_counters; /* one for every item, whether it has got a piece or not */
+    uint64_t tile, n_tiles; /* bytes of a warp tile, and how many there are */
+    size_t n_counters;      /* one for every item, whether it has got a piece or not */
 } cuda_batch;
 
 #define BATCH_ITEMS_MAX (CUDA_BLOCK_NBYTES / (sizeof(cuda_piece) + sizeof(uint64_t)))
 
 /* The counters come first. */
-static gmv_status batch_begin(cuda_stream *stream, cuda_batch *batch, size_t n_items,
+static gmv_status batch_begin(cuda_stream *stream, cuda_batch *batch, size_t n_items, uint64_t tile,
                               gmv_error *err)
 {
     size_t counters_nbytes = n_items * sizeof(uint64_t);
-    *batch = (cuda_batch){.n_pieces_max = n_items, .n_counters = n_items};
+    *batch = (cuda_batch){.n_pieces_max = n_items, .tile = tile, .n_counters = n_items};
     GMV_TRY(cuda_stream_reserve(stream, counters_nbytes + n_items * sizeof(cuda_piece),
                                 &batch->slice, err));
     memset(batch->slice.pinned, 0, counters_nbytes);
@@ -260,7 +260,7 @@ static void batch_add(cuda_batch *batch, size_t item, cuda_piece piece, uint64_t
     piece.first_tile = batch->n_tiles;
     piece.counter = counted ? batch->slice.scratch + item * sizeof(uint64_t) : 0;
     batch->pieces[batch->n++] = piece;
-    batch->n_tiles += (nbytes + GMV_CUDA_WARP_TILE - 1) / GMV_CUDA_WARP_TILE;
+    batch->n_tiles += (nbytes + batch->tile - 1) / batch->tile;
 }
 
 /* Uploads, launches, and brings the counters back if they are wanted. */
@@ -292,7 +292,7 @@ static gmv_status count_batch(cuda_stream *stream, const gmv_count_bits *args, s
                               size_t n, gmv_error *err)
 {
     cuda_batch batch;
-    GMV_TRY(batch_begin(stream, &batch, n, err));
+    GMV_TRY(batch_begin(stream, &batch, n, GMV_CUDA_SCAN_WARP_TILE, err));
     for (size_t i = 0; i < n; i++) {
         gmv_bit_range range = args->ranges[first + i];
         uint64_t length = range_length(range);
@@ -470,7 +470,7 @@ static gmv_status pieces_batch(cuda_stream *stream, const gmv_copy_piece *pieces
 {
     cuda_batch batch;
     bool counted = false;
-    GMV_TRY(batch_begin(stream, &batch, n, err));
+    GMV_TRY(batch_begin(stream, &batch, n, GMV_CUDA_WARP_TILE, err));
     for (size_t i = 0; i < n; i++) {
         bool wanted = pieces[i].is_bits && pieces[i].out_set_count;
         counted = counted || wanted;

@@ -32,8 +32,9 @@
 #define GMV_CUDA_BOOLS_TILE   (GMV_CUDA_THREADS * GMV_CUDA_BOOLS_PIECES * 16)
 
 /* The same where bits are only read. */
-#define GMV_CUDA_SCAN_PIECES 8
-#define GMV_CUDA_SCAN_TILE   (GMV_CUDA_THREADS * GMV_CUDA_SCAN_PIECES * 16)
+#define GMV_CUDA_SCAN_PIECES    8
+#define GMV_CUDA_SCAN_TILE      (GMV_CUDA_THREADS * GMV_CUDA_SCAN_PIECES * 16)
+#define GMV_CUDA_SCAN_WARP_TILE (GMV_CUDA_SCAN_TILE / (GMV_CUDA_THREADS / 32))
 
 #define GMV_CUDA_INPUTS_MAX 16
 #define GMV_CUDA_NDIM_MAX   65 /* a model layout's, and one for the parts of an element */
@@ -122,7 +123,7 @@ typedef struct cuda_scan_args {
 
 /*
  * A run of bits, in a table sorted by first_tile. Each has at least one warp tile, of
- * GMV_CUDA_WARP_TILE bytes of its output (pieces) or of its bits (ranges).
+ * GMV_CUDA_WARP_TILE bytes of its output (pieces) or GMV_CUDA_SCAN_WARP_TILE of its bits (ranges).
  */
 typedef struct cuda_piece {
     cuda_bits bits;

@@ -172,7 +172,34 @@ DEVICE bool block_sum(uint32_t *value)
     return true;
 }
 
-/* The largest instead; in most blocks all are 0, and then nothing is compared. */
+/*
+ * Each warp adds its threads' values to the number at `counter`, if that is not 0. Warps of the
+ * block that have got the same one do it together.
+ */
+DEVICE void block_count(uint64_t counter, uint32_t value)
+{
+    __shared__ uint64_t counters[BLOCK_WARPS];
+    __shared__ uint32_t sums[BLOCK_WARPS];
+    uint64_t sum = 0;
+    if (warp_sum(&value)) {
+        counters[threadIdx.x / WARP_THREADS] = counter;
+        sums[threadIdx.x / WARP_THREADS] = value;
+    }
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return;
+    UNROLL
+    for (int warp = 0; warp < BLOCK_WARPS; warp++) {
+        sum += sums[warp];
+        if (warp + 1 < BLOCK_WARPS && counters[warp + 1] == counters[warp])
+            continue;
+        if (counters[warp] && sum)
+            (void)atomic_add((uint64_t *)counters[warp], sum);
+        sum = 0;
+    }
+}
+
+/* The block's largest value; in most blocks all are 0, and then nothing is compared. */
 DEVICE bool block_largest(uint64_t *value)
 {
     __shared__ unsigned long long largest;
@@ -193,10 +220,9 @@ DEVICE uint64_t combined_blocks(uint64_t blocks)
     return blocks;
 }
 
-/* Bit l of the outcome is bit `k` of what lane l of the warp passes. */
-#    define WARP_COLUMN(column, k, lane, bits_of_lane) \
-        ((column) = __ballot_sync(0xffffffffu, (bits_of_lane) >> (k)&1))
-#    define WARP_LANES_BEGIN(lane) uint32_t lane = threadIdx.x % WARP_THREADS;
+/* Bit l of `word` is what lane l of the warp says. */
+#    define WARP_BALLOT(word, lane, condition) ((word) = __ballot_sync(0xffffffffu, condition))
+#    define WARP_LANES_BEGIN(lane)             uint32_t lane = threadIdx.x % WARP_THREADS;
 #    define WARP_LANES_END
 
 #else
@@ -310,6 +336,12 @@ DEVICE bool block_sum(uint32_t *value)
     return true;
 }
 
+DEVICE void block_count(uint64_t counter, uint32_t value)
+{
+    if (counter)
+        (void)atomic_add((uint64_t *)counter, value);
+}
+
 DEVICE bool block_largest(uint64_t *value)
 {
     (void)value;
@@ -322,10 +354,9 @@ DEVICE uint64_t combined_blocks(uint64_t blocks)
 }
 
 /* Every thread asks all lanes of its warp. */
-#    define WARP_LANES_BEGIN(lane) for (uint32_t lane = 0; lane < WARP_THREADS; lane++) {
-#    define WARP_LANES_END         }
-#    define WARP_COLUMN(column, k, lane, bits_of_lane) \
-        ((column) |= ((bits_of_lane) >> (k)&1) << (lane))
+#    define WARP_LANES_BEGIN(lane)             for (uint32_t lane = 0; lane < WARP_THREADS; lane++) {
+#    define WARP_LANES_END                     }
+#    define WARP_BALLOT(word, lane, condition) ((word) |= (uint32_t)(condition) << (lane))
 
 #endif
 

@@ -18,8 +18,8 @@ DEVICE const cuda_piece *piece_find(const cuda_pieces_args *args, uint64_t tile)
         uint64_t step = (left + WARP_THREADS - 1) / WARP_THREADS;
         uint32_t before = 0;
         WARP_LANES_BEGIN(lane)
-        uint32_t is_before = lane * step < left && pieces[low + lane * step].first_tile <= tile;
-        WARP_COLUMN(before, 0, lane, is_before);
+        bool is_before = lane * step < left && pieces[low + lane * step].first_tile <= tile;
+        WARP_BALLOT(before, lane, is_before);
         WARP_LANES_END
         uint64_t skipped = (count_ones(before) - 1) * step;
         low += skipped;
@@ -33,26 +33,17 @@ DEVICE uint64_t warp_tile(void)
     return block_index() * BLOCK_WARPS + thread_index() / WARP_THREADS;
 }
 
-/* The thread's first piece of 16 bytes in its tile. */
-DEVICE uint64_t tile_first(uint64_t tile)
+/* The thread's first piece of 16 bytes in the tile. */
+DEVICE uint64_t tile_first(uint64_t tile, uint64_t tile_nbytes)
 {
-    return tile * (GMV_CUDA_WARP_TILE / 16) + thread_index() % WARP_THREADS;
+    return tile * (tile_nbytes / 16) + thread_index() % WARP_THREADS;
 }
 
-DEVICE void counter_add(uint64_t counter, uint32_t value)
+/* Copies a warp tile and returns its ones. */
+DEVICE uint32_t tile_copy(const cuda_piece *piece, uint64_t tile)
 {
-    if (counter && warp_sum(&value) && value)
-        (void)atomic_add((uint64_t *)counter, value);
-}
-
-KERNEL(copy_pieces, cuda_pieces_args)
-{
-    uint64_t tile = warp_tile();
-    if (tile >= args.n_tiles)
-        return;
-    const cuda_piece piece = *piece_find(&args, tile);
-    uint64_t first = tile_first(tile - piece.first_tile);
-    bit_source source = source_of(piece.bits, piece.n);
+    uint64_t first = tile_first(tile, GMV_CUDA_WARP_TILE);
+    bit_source source = source_of(piece->bits, piece->n);
     block16 values[GMV_CUDA_PIECES];
     if (source.blocks) {
         SOURCE_PIECES(source, first, WARP_THREADS, GMV_CUDA_PIECES, values);
@@ -61,30 +52,50 @@ KERNEL(copy_pieces, cuda_pieces_args)
         for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++)
             values[i].low = values[i].high = UINT64_MAX;
     }
-    counter_add(piece.counter, pieces_store(values, first, WARP_THREADS, piece.n, piece.destination,
-                                            piece.capacity));
+    return pieces_store(values, first, WARP_THREADS, piece->n, piece->destination, piece->capacity);
+}
+
+KERNEL(copy_pieces, cuda_pieces_args)
+{
+    uint64_t tile = warp_tile(), counter = 0;
+    uint32_t ones = 0;
+    if (tile < args.n_tiles) {
+        const cuda_piece piece = *piece_find(&args, tile);
+        counter = piece.counter;
+        ones = tile_copy(&piece, tile - piece.first_tile);
+    }
+    block_count(counter, ones);
+}
+
+/* The ones of a warp tile. */
+DEVICE uint32_t tile_count(const cuda_piece *piece, uint64_t tile)
+{
+    uint64_t first = tile_first(tile, GMV_CUDA_SCAN_WARP_TILE);
+    bit_source source = source_of(piece->bits, piece->n);
+    block16 values[GMV_CUDA_SCAN_PIECES];
+    uint32_t ones = 0;
+    SOURCE_PIECES(source, first, WARP_THREADS, GMV_CUDA_SCAN_PIECES, values);
+    if (!pieces_inside(first, WARP_THREADS, GMV_CUDA_SCAN_PIECES, piece->n)) {
+        UNROLL
+        for (uint32_t i = 0; i < GMV_CUDA_SCAN_PIECES; i++)
+            values[i] = piece_clip(values[i], first + i * WARP_THREADS, piece->n);
+    }
+    UNROLL
+    for (uint32_t i = 0; i < GMV_CUDA_SCAN_PIECES; i++)
+        ones += block_ones(values[i]);
+    return ones;
 }
 
 KERNEL(count_ranges, cuda_pieces_args)
 {
-    uint64_t tile = warp_tile();
+    uint64_t tile = warp_tile(), counter = 0;
     uint32_t ones = 0;
-    if (tile >= args.n_tiles)
-        return;
-    const cuda_piece piece = *piece_find(&args, tile);
-    uint64_t first = tile_first(tile - piece.first_tile);
-    bit_source source = source_of(piece.bits, piece.n);
-    block16 values[GMV_CUDA_PIECES];
-    SOURCE_PIECES(source, first, WARP_THREADS, GMV_CUDA_PIECES, values);
-    if (!pieces_inside(first, WARP_THREADS, GMV_CUDA_PIECES, piece.n)) {
-        UNROLL
-        for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++)
-            values[i] = piece_clip(values[i], first + i * WARP_THREADS, piece.n);
+    if (tile < args.n_tiles) {
+        const cuda_piece piece = *piece_find(&args, tile);
+        counter = piece.counter;
+        ones = tile_count(&piece, tile - piece.first_tile);
     }
-    UNROLL
-    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++)
-        ones += block_ones(values[i]);
-    counter_add(piece.counter, ones);
+    block_count(counter, ones);
 }
 
 #endif

@@ -103,43 +103,38 @@ DEVICE bool f8_is_valid(uint64_t element)
 }
 
 /*
- * Bit k: whether element first + 32 * k is valid. A warp's loads lie side by side, whatever the
+ * Elements first, first + 32, ...; 0 past the end. A warp's loads lie side by side, whatever the
  * alignment.
  */
-#define DEFINE_LANE_BITS(name, type, n_pieces, load, is_valid)              \
-    DEVICE uint32_t name(const cuda_valid_args *args, uint64_t first)       \
-    {                                                                       \
-        const uint64_t at = args->input + first * sizeof(type);             \
-        const bool whole = first + WARP_THREADS * ((n_pieces)-1) < args->n; \
-        type elements[n_pieces];                                            \
-        uint32_t bits = 0;                                                  \
-        UNROLL                                                              \
-        for (uint32_t k = 0; k < (n_pieces); k++) {                         \
-            elements[k] = 0;                                                \
-            if (whole || first + WARP_THREADS * k < args->n)                \
-                elements[k] = load(at + WARP_THREADS * sizeof(type) * k);   \
-        }                                                                   \
-        UNROLL                                                              \
-        for (uint32_t k = 0; k < (n_pieces); k++)                           \
-            bits |= (uint32_t)is_valid(elements[k]) << k;                   \
-        return bits;                                                        \
+#define DEFINE_LANE_LOAD(name, type, n_pieces, load)                              \
+    DEVICE void name(const cuda_valid_args *args, uint64_t first, type *elements) \
+    {                                                                             \
+        const uint64_t at = args->input + first * sizeof(type);                   \
+        const bool whole = first + WARP_THREADS * ((n_pieces)-1) < args->n;       \
+        UNROLL                                                                    \
+        for (uint32_t k = 0; k < (n_pieces); k++) {                               \
+            elements[k] = 0;                                                      \
+            if (whole || first + WARP_THREADS * k < args->n)                      \
+                elements[k] = load(at + WARP_THREADS * sizeof(type) * k);         \
+        }                                                                         \
     }
 
-DEFINE_LANE_BITS(f4_lane_bits, uint32_t, GMV_CUDA_F4_PIECES, load32, f4_is_valid)
-DEFINE_LANE_BITS(f8_lane_bits, uint64_t, GMV_CUDA_F8_PIECES, load64, f8_is_valid)
+DEFINE_LANE_LOAD(f4_lane_load, uint32_t, GMV_CUDA_F4_PIECES, load32)
+DEFINE_LANE_LOAD(f8_lane_load, uint64_t, GMV_CUDA_F8_PIECES, load64)
 
 /* A warp makes n_pieces words; lane k writes the k-th. */
-#define DEFINE_VALID_FLOAT(name, n_pieces, lane_bits)                                \
+#define DEFINE_VALID_FLOAT(name, type, n_pieces, lane_load, is_valid)                \
     KERNEL(name, cuda_valid_args)                                                    \
     {                                                                                \
         uint64_t warp = block_index() * BLOCK_WARPS + thread_index() / WARP_THREADS; \
         uint32_t self = thread_index() % WARP_THREADS;                               \
         uint32_t words[n_pieces] = {0}, word = 0, nulls = 0;                         \
         WARP_LANES_BEGIN(lane)                                                       \
-        uint32_t bits = lane_bits(&args, warp * WARP_THREADS * (n_pieces) + lane);   \
+        type elements[n_pieces];                                                     \
+        lane_load(&args, warp *WARP_THREADS *(n_pieces) + lane, elements);           \
         UNROLL                                                                       \
         for (uint32_t k = 0; k < (n_pieces); k++)                                    \
-            WARP_COLUMN(words[k], k, lane, bits);                                    \
+            WARP_BALLOT(words[k], lane, is_valid(elements[k]));                      \
         WARP_LANES_END                                                               \
         UNROLL                                                                       \
         for (uint32_t k = 0; k < (n_pieces); k++)                                    \
@@ -149,8 +144,8 @@ DEFINE_LANE_BITS(f8_lane_bits, uint64_t, GMV_CUDA_F8_PIECES, load64, f8_is_valid
         result_add(args.null_count, nulls);                                          \
     }
 
-DEFINE_VALID_FLOAT(valid_f4, GMV_CUDA_F4_PIECES, f4_lane_bits)
-DEFINE_VALID_FLOAT(valid_f8, GMV_CUDA_F8_PIECES, f8_lane_bits)
+DEFINE_VALID_FLOAT(valid_f4, uint32_t, GMV_CUDA_F4_PIECES, f4_lane_load, f4_is_valid)
+DEFINE_VALID_FLOAT(valid_f8, uint64_t, GMV_CUDA_F8_PIECES, f8_lane_load, f8_is_valid)
 
 /* ---- bits to bytes --------------------------------------------------------------------------- */
 
