@@ -205,13 +205,19 @@ static uint64_t range_length(gmv_bit_range range)
     return range.begin < range.end ? (uint64_t)(range.end - range.begin) : 0;
 }
 
+/* Bits of the first aligned block of 16 bytes before those that are meant. */
+static uint64_t bits_before(cuda_bits bits)
+{
+    return (bits.address + bits.offset / 8) % 16 * 8 + bits.offset % 8;
+}
+
 /* Counting goes over the aligned blocks that hold the bits, finding over pieces of 128. */
 static gmv_status scan_launch(cuda_stream *stream, cuda_kernel kernel, cuda_bits bits, uint64_t n,
                               int64_t *out, gmv_error *err)
 {
     cuda_scan_args launch = {.bits = bits, .n = n};
-    uint64_t before = (bits.address + bits.offset / 8) % 16 * 8 + bits.offset % 8;
-    uint64_t pieces = ((kernel == CUDA_KERNEL_count_bits ? before : 0) + n + 127) / 128;
+    uint64_t before = kernel == CUDA_KERNEL_count_bits ? bits_before(bits) : 0;
+    uint64_t pieces = (before + n + 127) / 128;
     GMV_TRY(cuda_stream_result(stream, out, &launch.result, err));
     return kernel_launch(stream, kernel, &launch, pieces, GMV_CUDA_SCAN_TILE / 16, err);
 }
@@ -295,11 +301,11 @@ static gmv_status count_batch(cuda_stream *stream, const gmv_count_bits *args, s
     GMV_TRY(batch_begin(stream, &batch, n, GMV_CUDA_SCAN_WARP_TILE, err));
     for (size_t i = 0; i < n; i++) {
         gmv_bit_range range = args->ranges[first + i];
+        cuda_bits bits = {args->address, (uint64_t)range.begin};
         uint64_t length = range_length(range);
         if (length)
-            batch_add(&batch, i,
-                      (cuda_piece){.bits = {args->address, (uint64_t)range.begin}, .n = length},
-                      (length + 7) / 8, true);
+            batch_add(&batch, i, (cuda_piece){.bits = bits, .n = length},
+                      (bits_before(bits) + length + 7) / 8, true);
     }
     GMV_TRY(batch_run(stream, &batch, CUDA_KERNEL_count_ranges, true, err));
     cuda_stream_deliver(stream, &args->out_counts[first], batch.slice.pinned, n * sizeof(int64_t));

@@ -27,11 +27,10 @@
 #define GMV_CUDA_F4_TILE   (GMV_CUDA_THREADS * GMV_CUDA_F4_PIECES)
 #define GMV_CUDA_F8_TILE   (GMV_CUDA_THREADS * GMV_CUDA_F8_PIECES)
 
-/* Pieces of 16 bytes for each thread, and bytes of a block, where bytes are mostly written. */
-#define GMV_CUDA_BOOLS_PIECES 2
-#define GMV_CUDA_BOOLS_TILE   (GMV_CUDA_THREADS * GMV_CUDA_BOOLS_PIECES * 16)
+/* Bytes of a block of gmv_bits_to_bools: 16 for each thread. */
+#define GMV_CUDA_BOOLS_TILE (GMV_CUDA_THREADS * 16)
 
-/* The same where bits are only read. */
+/* Pieces of 16 bytes for each thread, and bytes of a block, where bits are only read. */
 #define GMV_CUDA_SCAN_PIECES    8
 #define GMV_CUDA_SCAN_TILE      (GMV_CUDA_THREADS * GMV_CUDA_SCAN_PIECES * 16)
 #define GMV_CUDA_SCAN_WARP_TILE (GMV_CUDA_SCAN_TILE / (GMV_CUDA_THREADS / 32))
@@ -122,8 +121,9 @@ typedef struct cuda_scan_args {
 } cuda_scan_args;
 
 /*
- * A run of bits, in a table sorted by first_tile. Each has at least one warp tile, of
- * GMV_CUDA_WARP_TILE bytes of its output (pieces) or GMV_CUDA_SCAN_WARP_TILE of its bits (ranges).
+ * A run of bits, in a table sorted by first_tile. Each has at least one warp tile: of
+ * GMV_CUDA_WARP_TILE bytes of its output (pieces), or of GMV_CUDA_SCAN_WARP_TILE bytes of the
+ * aligned blocks that hold its bits (ranges).
  */
 typedef struct cuda_piece {
     cuda_bits bits;

@@ -145,6 +145,17 @@ DEVICE bool pieces_inside(uint64_t first, uint64_t stride, uint32_t n_pieces, ui
     return 128 * (first + (n_pieces - 1) * stride + 1) <= n;
 }
 
+/* Block `block` without what is outside bits `begin` (of the first block) to `end`. */
+DEVICE block16 block_clip(block16 value, uint64_t block, uint64_t begin, uint64_t end)
+{
+    value = piece_clip(value, block, end);
+    if (block == 0) {
+        value.low &= begin < 64 ? ~low_ones(begin) : 0;
+        value.high &= begin > 64 ? ~low_ones(begin - 64) : UINT64_MAX;
+    }
+    return value;
+}
+
 /* Stores 16 bytes at `offset` of an output that is aligned to 16, or what of them is inside it. */
 DEVICE void output_store(uint64_t output, uint64_t output_nbytes, uint64_t offset, block16 value)
 {
@@ -187,7 +198,7 @@ DEVICE uint32_t pieces_store(const block16 *values, uint64_t first, uint64_t str
     return ones;
 }
 
-/* Whether the aligned words of 4 bytes at `first` to `last`, and the one after it, are the bits'.
+/* Whether the aligned words of 4 bytes from `first` to the one after `last` are wholly the bits'.
  */
 DEVICE bool words_inside(cuda_bits bits, uint64_t n, uint64_t first, uint64_t last)
 {

@@ -15,6 +15,7 @@
 #include "device/cuda/kernels/arguments.h"
 
 #define WARP_THREADS 32
+#define LINE_NBYTES  128 /* of a cache */
 #define BLOCK_WARPS  (GMV_CUDA_THREADS / WARP_THREADS)
 
 /* 16 bytes, which are loaded and stored at once. */
@@ -74,6 +75,30 @@ DEVICE block16 load128(uint64_t address)
     return value;
 }
 
+/*
+ * The same for what is read once: the first cache keeps it as above, but it leaves the second one
+ * before what is to be written does.
+ */
+#    if __CUDA_ARCH__ >= 800
+DEVICE uint64_t evict_first(void)
+{
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+DEVICE uint64_t load64_streaming(uint64_t address)
+{
+    uint64_t value;
+    asm volatile("ld.global.L2::cache_hint.u64 %0, [%1], %2;"
+                 : "=l"(value)
+                 : "l"(address), "l"(evict_first()));
+    return value;
+}
+#    else
+#        define load64_streaming load64
+#    endif
+
 DEVICE void store8(uint64_t address, uint8_t value)
 {
     __stwb((unsigned char *)address, value);
@@ -97,6 +122,22 @@ DEVICE void store64(uint64_t address, uint64_t value)
 DEVICE void store128(uint64_t address, block16 value)
 {
     __stwb((ulonglong2 *)address, make_ulonglong2(value.low, value.high));
+}
+
+/* For what nobody needs soon: it leaves the second cache before other bytes do. */
+DEVICE void store128_streaming(uint64_t address, block16 value)
+{
+    __stcs((ulonglong2 *)address, make_ulonglong2(value.low, value.high));
+}
+
+/* Has the second cache get the bytes around, if it is large enough to keep some megabytes. */
+DEVICE void prefetch(uint64_t address)
+{
+#    if __CUDA_ARCH__ == 800 || __CUDA_ARCH__ >= 890
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#    else
+    (void)address;
+#    endif
 }
 
 DEVICE uint32_t count_ones(uint64_t word)
@@ -278,6 +319,20 @@ DEFINE_ACCESS(16, uint16_t)
 DEFINE_ACCESS(32, uint32_t)
 DEFINE_ACCESS(64, uint64_t)
 DEFINE_ACCESS(128, block16)
+
+#    define load32_streaming                   load32
+#    define load64_streaming                   load64
+
+DEVICE void store128_streaming(uint64_t address, block16 value)
+{
+    store128(address, value);
+}
+
+/* As good as a load, for what watches over memory. */
+DEVICE void prefetch(uint64_t address)
+{
+    (void)*(const volatile uint8_t *)(uintptr_t)address;
+}
 
 DEVICE uint32_t count_ones(uint64_t word)
 {

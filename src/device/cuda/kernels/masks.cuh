@@ -52,17 +52,6 @@ KERNEL(set_edges, cuda_edges_args)
 
 /* ---- counting and finding -------------------------------------------------------------------- */
 
-/* Block `block` without what is outside bits `begin` (of the first block) to `end`. */
-DEVICE block16 block_clip(block16 value, uint64_t block, uint64_t begin, uint64_t end)
-{
-    value = piece_clip(value, block, end);
-    if (block == 0) {
-        value.low &= begin < 64 ? ~low_ones(begin) : 0;
-        value.high &= begin > 64 ? ~low_ones(begin - 64) : UINT64_MAX;
-    }
-    return value;
-}
-
 /* The blocks are counted where they lie: nothing is shifted, only the ends are cut off. */
 KERNEL(count_bits, cuda_scan_args)
 {

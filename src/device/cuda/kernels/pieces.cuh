@@ -67,22 +67,23 @@ KERNEL(copy_pieces, cuda_pieces_args)
     block_count(counter, ones);
 }
 
-/* The ones of a warp tile. */
+/* The ones of a warp tile, counted where they lie. */
 DEVICE uint32_t tile_count(const cuda_piece *piece, uint64_t tile)
 {
     uint64_t first = tile_first(tile, GMV_CUDA_SCAN_WARP_TILE);
     bit_source source = source_of(piece->bits, piece->n);
-    block16 values[GMV_CUDA_SCAN_PIECES];
+    uint64_t end = source.shift + piece->n;
+    block16 blocks[GMV_CUDA_SCAN_PIECES];
     uint32_t ones = 0;
-    SOURCE_PIECES(source, first, WARP_THREADS, GMV_CUDA_SCAN_PIECES, values);
-    if (!pieces_inside(first, WARP_THREADS, GMV_CUDA_SCAN_PIECES, piece->n)) {
+    SOURCE_BLOCKS(source, first, WARP_THREADS, GMV_CUDA_SCAN_PIECES, blocks);
+    if (first == 0 || !pieces_inside(first, WARP_THREADS, GMV_CUDA_SCAN_PIECES, end)) {
         UNROLL
         for (uint32_t i = 0; i < GMV_CUDA_SCAN_PIECES; i++)
-            values[i] = piece_clip(values[i], first + i * WARP_THREADS, piece->n);
+            blocks[i] = block_clip(blocks[i], first + i * WARP_THREADS, source.shift, end);
     }
     UNROLL
     for (uint32_t i = 0; i < GMV_CUDA_SCAN_PIECES; i++)
-        ones += block_ones(values[i]);
+        ones += block_ones(blocks[i]);
     return ones;
 }
 

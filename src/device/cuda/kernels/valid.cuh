@@ -110,17 +110,23 @@ DEVICE bool f8_is_valid(uint64_t element)
     DEVICE void name(const cuda_valid_args *args, uint64_t first, type *elements) \
     {                                                                             \
         const uint64_t at = args->input + first * sizeof(type);                   \
-        const bool whole = first + WARP_THREADS * ((n_pieces)-1) < args->n;       \
+        const uint64_t step = WARP_THREADS * sizeof(type);                        \
+        if (first + WARP_THREADS * ((n_pieces)-1) < args->n) {                    \
+            UNROLL                                                                \
+            for (uint32_t k = 0; k < (n_pieces); k++)                             \
+                elements[k] = load(at + k * step);                                \
+            return;                                                               \
+        }                                                                         \
         UNROLL                                                                    \
         for (uint32_t k = 0; k < (n_pieces); k++) {                               \
             elements[k] = 0;                                                      \
-            if (whole || first + WARP_THREADS * k < args->n)                      \
-                elements[k] = load(at + WARP_THREADS * sizeof(type) * k);         \
+            if (first + WARP_THREADS * k < args->n)                               \
+                elements[k] = load(at + k * step);                                \
         }                                                                         \
     }
 
 DEFINE_LANE_LOAD(f4_lane_load, uint32_t, GMV_CUDA_F4_PIECES, load32)
-DEFINE_LANE_LOAD(f8_lane_load, uint64_t, GMV_CUDA_F8_PIECES, load64)
+DEFINE_LANE_LOAD(f8_lane_load, uint64_t, GMV_CUDA_F8_PIECES, load64_streaming)
 
 /* A warp makes n_pieces words; lane k writes the k-th. */
 #define DEFINE_VALID_FLOAT(name, type, n_pieces, lane_load, is_valid)                \
@@ -178,32 +184,47 @@ DEVICE void bools_store(const cuda_bools_args *args, uint64_t begin, uint64_t le
             store8(blocks + at, (uint8_t)bits_read(args->bits, at - lead, 1));
 }
 
+/*
+ * Blocks come in groups: the first ones of each fetch the bits of the next group, a line of the
+ * cache for each thread. Memory that is written to without a break is slow to turn round for a read
+ * now and then; so there are many reads at once, and none for a while.
+ */
+#ifdef __CUDACC__
+#    define BOOLS_GROUP 6144 /* 24 MiB of bytes, 3 MiB of bits */
+#else
+#    define BOOLS_GROUP 16 /* short inputs have got several, too */
+#endif
+#define BOOLS_GROUP_LINES (BOOLS_GROUP * GMV_CUDA_BOOLS_TILE / 8 / LINE_NBYTES)
+
+DEVICE void bools_fetch_ahead(const cuda_bools_args *args)
+{
+    uint32_t group = (uint32_t)block_index() / BOOLS_GROUP;
+    uint32_t line = (uint32_t)block_index() % BOOLS_GROUP * GMV_CUDA_THREADS;
+    if (line >= BOOLS_GROUP_LINES)
+        return;
+    line += thread_index();
+    uint64_t at = (((uint64_t)group + 1) * BOOLS_GROUP_LINES + line) * LINE_NBYTES;
+    if (line < BOOLS_GROUP_LINES && at < (args->bits.offset % 8 + args->n + 7) / 8)
+        prefetch(args->bits.address + args->bits.offset / 8 + at);
+}
+
 /* Pieces are the aligned blocks of the output. */
 KERNEL(bits_to_bools, cuda_bools_args)
 {
-    const uint64_t step = 16 * GMV_CUDA_THREADS; /* elements, and bytes of the output */
     const uint64_t lead = args.output % 16;
-    const uint64_t first = block_index() * GMV_CUDA_BOOLS_TILE + 16 * thread_index();
-    const uint64_t last = first + (GMV_CUDA_BOOLS_PIECES - 1) * step;
-    const uint64_t position = args.bits.offset + first - lead;
+    const uint64_t tile = block_index() * GMV_CUDA_BOOLS_TILE, own = 16 * thread_index();
+    const uint64_t position = args.bits.offset + tile - lead; /* of the tile's first bit */
     const uint64_t byte = args.bits.address + position / 8, word = byte & ~UINT64_C(3);
-    const uint32_t shift = (uint32_t)(byte % 4 * 8 + position % 8);
-    uint32_t bits[GMV_CUDA_BOOLS_PIECES];
-    if (first < lead || last + 16 > lead + args.n ||
-        !words_inside(args.bits, args.n, word, word + (last - first) / 8)) {
-        NO_UNROLL
-        for (uint64_t begin = first; begin <= last; begin += step)
-            bools_store(&args, begin, lead);
+    bools_fetch_ahead(&args);
+    if (tile < lead || tile + GMV_CUDA_BOOLS_TILE > lead + args.n ||
+        !words_inside(args.bits, args.n, word, word + GMV_CUDA_BOOLS_TILE / 8)) {
+        bools_store(&args, tile + own, lead);
         return;
     }
-    UNROLL
-    for (uint32_t i = 0; i < GMV_CUDA_BOOLS_PIECES; i++) {
-        uint64_t at = word + i * (step / 8);
-        bits[i] = funnel_right(load32(at), load32(at + 4), shift);
-    }
-    UNROLL
-    for (uint32_t i = 0; i < GMV_CUDA_BOOLS_PIECES; i++)
-        store128(args.output - lead + first + i * step, spread_block(bits[i]));
+    uint32_t bit = (uint32_t)(byte % 4 * 8 + position % 8 + own);
+    uint64_t at = word + bit / 32 * 4;
+    uint32_t bits = funnel_right(load32(at), load32(at + 4), bit);
+    store128_streaming(args.output - lead + tile + own, spread_block(bits));
 }
 
 #endif
