@@ -310,26 +310,45 @@ const gmv_stream_handler gmv__stream_buffer_upload = {upload_begin, upload_appen
 /* ---- write
  * --------------------------------------------------------------------------------------- */
 
-/* Lives across operations, so it holds the buffer itself. */
+/* Lives across operations, so it holds its target, a buffer or a view, itself. */
 typedef struct put_state {
     gmv_registry *registry;
     gmv_node *node;
-    uint64_t offset;
-    uint64_t nbytes; /* written so far */
+    gmv_buffer *buffer; /* kept alive by `node`; NULL for an empty view without one */
+    uint64_t start;     /* of the target in the buffer, in bytes */
+    uint64_t limit;     /* bytes of the target */
+    uint64_t offset;    /* in the target */
+    uint64_t nbytes;    /* written so far */
 } put_state;
 
-static gmv_status put_check(const gmv_request *request, const gmv_buffer *buffer, uint64_t offset,
-                            gmv_error *err)
+/* What may be written to: a buffer, or the bytes of a contiguous view. */
+static gmv_status put_find_place(gmv_node *node, put_state *state, gmv_error *err)
 {
-    uint64_t expected = request->content_length > 0 ? (uint64_t)request->content_length : 0;
-    if (buffer->readonly)
-        return gmv_fail(err, GMV_ERR_READONLY, NULL, "the buffer is readonly");
-    if (offset > buffer->nbytes || expected > buffer->nbytes - offset)
-        return gmv_fail_parameter(err, GMV_ERR_OUT_OF_BOUNDS, "offset",
-                                  "%llu bytes at %llu reach outside the buffer's %llu",
-                                  (unsigned long long)expected, (unsigned long long)offset,
-                                  (unsigned long long)buffer->nbytes);
-    return GMV_OK;
+    bool readonly;
+    if (node->id.kind == GMV_KIND_VIEW) {
+        const gmv_view *view = gmv_view_of(node);
+        GMV_TRY(gmv_view_require_contiguous(view, NULL, err));
+        readonly = view->readonly;
+        state->buffer = view->buffer;
+        state->start = gmv_view_offset(view);
+        state->limit = (uint64_t)view->nbytes;
+    } else {
+        state->buffer = gmv_buffer_of(node);
+        readonly = state->buffer->readonly;
+        state->limit = state->buffer->nbytes;
+    }
+    return readonly ? gmv_fail(err, GMV_ERR_READONLY, NULL, "the memory is readonly") : GMV_OK;
+}
+
+static gmv_status put_check_inside(const put_state *state, uint64_t nbytes, gmv_error *err)
+{
+    uint64_t begin = state->offset + state->nbytes;
+    if (state->offset <= state->limit && nbytes <= state->limit - begin)
+        return GMV_OK;
+    return gmv_fail_parameter(err, GMV_ERR_OUT_OF_BOUNDS, "offset",
+                              "%llu bytes at %llu reach outside the %llu that there are",
+                              (unsigned long long)nbytes, (unsigned long long)begin,
+                              (unsigned long long)state->limit);
 }
 
 /* Where the body goes: ?offset= or Content-Range, which must agree with the body and the buffer. */
@@ -359,16 +378,19 @@ static gmv_status put_read_place(const gmv_request *request, int64_t *out_offset
 static gmv_status put_begin(gmv_request *request, gmv_error *err)
 {
     int64_t offset;
-    gmv_node *node;
+    uint64_t expected = request->content_length > 0 ? (uint64_t)request->content_length : 0;
+    put_state place = {.registry = gmv_request_registry(request)};
     request->stream_state = NULL;
     GMV_TRY(put_read_place(request, &offset, err));
-    GMV_TRY(gmv_request_target(request, &node, err));
-    GMV_TRY(put_check(request, gmv_buffer_of(node), (uint64_t)offset, err));
+    GMV_TRY(gmv_request_target(request, &place.node, err));
+    GMV_TRY(put_find_place(place.node, &place, err));
+    place.offset = (uint64_t)offset;
+    GMV_TRY(put_check_inside(&place, expected, err));
     put_state *state = gmv_calloc(1, sizeof *state);
     if (state == NULL)
         return gmv_fail_no_memory(err);
-    *state = (put_state){gmv_request_registry(request), node, (uint64_t)offset, 0};
-    gmv_registry_hold(state->registry, node);
+    *state = place;
+    gmv_registry_hold(state->registry, state->node);
     request->stream_state = state;
     return GMV_OK;
 }
@@ -376,8 +398,10 @@ static gmv_status put_begin(gmv_request *request, gmv_error *err)
 static gmv_status put_append(gmv_request *request, const void *bytes, size_t nbytes, gmv_error *err)
 {
     put_state *state = request->stream_state;
-    GMV_TRY(gmv_buffer_write(request->operation, gmv_buffer_of(state->node),
-                             state->offset + state->nbytes, bytes, nbytes, err));
+    GMV_TRY(put_check_inside(state, nbytes, err));
+    if (nbytes > 0)
+        GMV_TRY(gmv_buffer_write(request->operation, state->buffer,
+                                 state->start + state->offset + state->nbytes, bytes, nbytes, err));
     state->nbytes += nbytes;
     return GMV_OK;
 }

@@ -207,6 +207,26 @@ def test_put_writes_where_it_says(client, control):
     control()
 
 
+def test_put_writes_inside_a_view(client, control):
+    buffer = client.upload(bytes(range(64)))
+    view = client.post(f"/v1/buffers/{buffer['id']}/views", {"typestr": "<u2", "shape": [8], "offset": 16})
+    path, octets = f"/v1/views/{view['id']}/data", {"Content-Type": "application/octet-stream"}
+    assert client.call("PUT", path, data=b"abcd", params={"offset": 12}, headers=octets, expect=200).json() == {"offset": 12, "nbytes": 4}
+    assert client.bytes(path) == bytes(range(16, 28)) + b"abcd"
+    assert client.bytes(f"/v1/buffers/{buffer['id']}/data") == bytes(range(28)) + b"abcd" + bytes(range(32, 64))
+    readonly = client.post(f"/v1/views/{view['id']}/views", {"typestr": "|u1", "shape": [16], "readonly": True})
+    strided = client.post("/v1/views", {"cuda_array_interface": cai(buffer["ptr"], [4], "|u1", strides=[2])})
+    empty = client.post("/v1/views", {"cuda_array_interface": cai(0, [0], "|u1")})
+    client.refused("PUT", path, 422, "out_of_bounds", data=b"abcde", params={"offset": 12}, headers=octets)
+    client.refused("PUT", path, 422, "out_of_bounds", data=iter([b"ab", b"cde"]), params={"offset": 12}, headers=octets)
+    client.refused("PUT", f"/v1/views/{readonly['id']}/data", 403, "readonly", data=b"x", headers=octets)
+    client.refused("PUT", f"/v1/views/{strided['id']}/data", 422, "not_contiguous", data=b"x", headers=octets)
+    client.refused("PUT", f"/v1/views/{empty['id']}/data", 422, "out_of_bounds", data=b"x", headers=octets)
+    assert client.call("PUT", f"/v1/views/{empty['id']}/data", data=b"", headers=octets, expect=200).json() == {"offset": 0, "nbytes": 0}
+    assert client.bytes(path)[:12] == bytes(range(16, 28))
+    control()
+
+
 RANGES = [("bytes=0-3", 206, b"0123", "bytes 0-3/10"), ("bytes=-4", 206, b"6789", "bytes 6-9/10"),
           ("bytes=5-", 206, b"56789", "bytes 5-9/10"), ("bytes=9-9", 206, b"9", "bytes 9-9/10"),
           ("bytes=8-100", 206, b"89", "bytes 8-9/10"), ("bytes=-100", 206, b"0123456789", "bytes 0-9/10"),
