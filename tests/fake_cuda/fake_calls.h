@@ -18,8 +18,6 @@
     X(stream_create_plain, "cuStreamCreate", (CUstream * out_stream, unsigned flags))          \
     X(stream_synchronize, "cuStreamSynchronize", (CUstream stream))                            \
     X(stream_query, "cuStreamQuery", (CUstream stream))                                        \
-    X(pointer_attribute, "cuPointerGetAttribute",                                              \
-      (void *out_value, CUpointer_attribute attribute, CUdeviceptr address))                   \
     X(host_allocate_plain, "cuMemAllocHost_v2", (void **out_pointer, size_t nbytes))           \
     X(copy_in_now, "cuMemcpyHtoD_v2", (CUdeviceptr to, const void *from, size_t nbytes))       \
     X(copy_out_now, "cuMemcpyDtoH_v2", (void *to, CUdeviceptr from, size_t nbytes))            \

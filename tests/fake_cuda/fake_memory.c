@@ -442,6 +442,12 @@ static CUresult pointer_attribute(void *out_value, CUpointer_attribute attribute
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
         *(size_t *)out_value = span->nbytes;
         return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+        *(uint64_t *)out_value = span->address;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        *(size_t *)out_value = span->mapped_nbytes;
+        return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
     }

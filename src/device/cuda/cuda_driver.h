@@ -63,6 +63,8 @@
     X(memory_free, "cuMemFree_v2", (CUdeviceptr address))                                          \
     X(memory_range, "cuMemGetAddressRange_v2",                                                     \
       (CUdeviceptr * out_base, size_t * out_nbytes, CUdeviceptr address))                          \
+    X(pointer_attribute, "cuPointerGetAttribute",                                                  \
+      (void *out_value, CUpointer_attribute attribute, CUdeviceptr address))                       \
     X(host_allocate, "cuMemHostAlloc", (void **out_pointer, size_t nbytes, unsigned flags))        \
     X(host_free, "cuMemFreeHost", (void *pointer))                                                 \
     X(host_device_pointer, "cuMemHostGetDevicePointer_v2",                                         \

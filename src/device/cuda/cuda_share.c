@@ -199,6 +199,27 @@ static cuda_import *imports_join(cuda_imports *imports, cuda_import *fresh)
 }
 
 /* Opens and measures; closed again if that fails, unless the device is lost with it. */
+/*
+ * The driver believes the offset that a handle's bytes give, and the range it then reports may
+ * reach past what is mapped: one flipped bit there, and a read at the end loses the device (seen on
+ * driver 580). A range that is not inside its mapping is no good handle's.
+ */
+static CUresult import_check_mapped(const cuda_import *import)
+{
+    CUdeviceptr mapping = 0;
+    size_t mapped_nbytes = 0;
+    CUresult result =
+        cuda.pointer_attribute(&mapping, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, import->opened);
+    if (result == CUDA_SUCCESS)
+        result = cuda.pointer_attribute(&mapped_nbytes, CU_POINTER_ATTRIBUTE_MAPPING_SIZE,
+                                        import->opened);
+    if (result != CUDA_SUCCESS)
+        return result;
+    bool is_inside = import->base >= mapping && import->base - mapping <= mapped_nbytes &&
+                     import->nbytes <= mapped_nbytes - (import->base - mapping);
+    return is_inside ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 static CUresult import_open(cuda_device *device, cuda_import *import)
 {
     CUipcMemHandle handle;
@@ -211,6 +232,8 @@ static CUresult import_open(cuda_device *device, cuda_import *import)
         result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_ERROR_NOT_FOUND)
         result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+        result = import_check_mapped(import);
     if (result != CUDA_SUCCESS && !cuda_is_lost(device, result))
         (void)cuda.ipc_close(import->opened);
     return result;
