@@ -14,10 +14,11 @@
 /* Made from kernels/all.cu. */
 extern const unsigned char gmv_cuda_fatbin[];
 
-/* What leaves a number for the host comes first in the list of kernels. */
+/* What leaves a number for the host comes first in the list of kernels, but for one. */
 static uint64_t kernel_blocks_max(cuda_kernel kernel)
 {
-    return kernel < CUDA_KERNEL_copy_pieces ? GMV_CUDA_SUM_BLOCKS_MAX - 1 : INT32_MAX;
+    bool has_result = kernel < CUDA_KERNEL_copy_pieces && kernel != CUDA_KERNEL_bits_to_bools;
+    return has_result ? GMV_CUDA_SUM_BLOCKS_MAX - 1 : INT32_MAX;
 }
 
 /* ---- loading and launching ------------------------------------------------------------------ */

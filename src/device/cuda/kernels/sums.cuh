@@ -10,8 +10,12 @@
 
 #include "device/cuda/kernels/language.cuh"
 
-#define SUM_BLOCKS_DIRECT 8192
-#define SUM_VALUE_BITS    44 /* the tickets are above them */
+#ifdef __CUDACC__
+#    define SUM_BLOCKS_DIRECT 8192
+#else
+#    define SUM_BLOCKS_DIRECT 64 /* short inputs have got leaves, too */
+#endif
+#define SUM_VALUE_BITS 44 /* the tickets are above them */
 
 /* Brings *value; true, and *value is all that was brought, for the last of `members`. */
 DEVICE bool sum_join(cuda_sum *sum, uint64_t members, uint64_t *value)
