@@ -204,6 +204,7 @@ void gmv_node_set_ranges(gmv_node *node, gmv_range_entry *ranges, uint8_t n_rang
 
 void gmv_node_discard(gmv_registry *registry, gmv_node *node)
 {
+    gmv_shard_unreserve(registry_shard(registry, &node->id));
     graph_lock(registry);
     gmv_order_unreserve(&registry->order);
     gmv_order_chunk *surplus = gmv_order_take_surplus(&registry->order);

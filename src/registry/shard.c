@@ -6,6 +6,9 @@
 
 #include <gmv/base/alloc.h>
 
+/* Buckets that one insertion may add: one keeps pace, two catch up after memory was short. */
+#define SHARD_SPLITS 2
+
 void gmv_shard_init(gmv_shard *shard)
 {
     memset(shard, 0, sizeof *shard);
@@ -53,7 +56,7 @@ static gmv_node **shard_bucket_of(const gmv_shard *shard, const gmv_id *id)
 
 static bool shard_wants_segment(const gmv_shard *shard)
 {
-    return shard->count + 1 >= shard->n_buckets && shard->n_buckets == shard_capacity(shard) &&
+    return shard->count + shard->reserved > shard_capacity(shard) &&
            shard->n_segments < SHARD_SEGMENTS;
 }
 
@@ -65,6 +68,7 @@ void gmv_shard_prefetch(const gmv_shard *shard, const gmv_id *id)
 void gmv_shard_reserve(gmv_shard *shard, const gmv_id *id)
 {
     pthread_mutex_lock(&shard->lock);
+    shard->reserved++;
     gmv_shard_prefetch(shard, id);
     bool wanted = shard_wants_segment(shard);
     size_t n_buckets = shard_capacity(shard);
@@ -81,6 +85,13 @@ void gmv_shard_reserve(gmv_shard *shard, const gmv_id *id)
     }
     pthread_mutex_unlock(&shard->lock);
     gmv_free(segment);
+}
+
+void gmv_shard_unreserve(gmv_shard *shard)
+{
+    pthread_mutex_lock(&shard->lock);
+    shard->reserved--;
+    pthread_mutex_unlock(&shard->lock);
 }
 
 gmv_node *gmv_shard_find(const gmv_shard *shard, const gmv_id *id)
@@ -113,13 +124,19 @@ static void shard_split(gmv_shard *shard)
     __builtin_prefetch(*shard_bucket(shard, (added + 1) & (shard->mask >> 1)));
 }
 
+static bool shard_is_crowded(const gmv_shard *shard)
+{
+    return shard->count > shard->n_buckets && shard->n_buckets < shard_capacity(shard);
+}
+
 void gmv_shard_insert(gmv_shard *shard, gmv_node *node)
 {
     gmv_node **bucket = shard_bucket_of(shard, &node->id);
     node->hash_next = *bucket;
     *bucket = node;
     shard->count++;
-    if (shard->count > shard->n_buckets && shard->n_buckets < shard_capacity(shard))
+    shard->reserved--;
+    for (int i = 0; i < SHARD_SPLITS && shard_is_crowded(shard); i++)
         shard_split(shard);
 }
 

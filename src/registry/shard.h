@@ -2,7 +2,7 @@
 /*
  * One of the hash tables by id: intrusive chains, grown one bucket at a time (linear hashing) in
  * segments that never move, so that no insertion has to rehash the whole. Segments are added before
- * nodes are published; without memory for one, the chains just get longer.
+ * nodes are published; without memory for one, the chains just get longer until there is some.
  */
 #ifndef GMV_REGISTRY_SHARD_H
 #define GMV_REGISTRY_SHARD_H
@@ -17,6 +17,7 @@
 typedef struct gmv_shard {
     pthread_mutex_t lock;
     size_t count;     /* nodes */
+    size_t reserved;  /* nodes to come: as many buckets are kept for them */
     size_t n_buckets; /* in use */
     size_t mask;      /* the next power of two above n_buckets - 1, less one */
     size_t n_segments;
@@ -28,8 +29,13 @@ typedef struct gmv_shard {
 void gmv_shard_init(gmv_shard *shard);
 void gmv_shard_fini(gmv_shard *shard);
 
-/* Tries to make room for the node of `id`. Takes the lock, allocates outside it. */
+/*
+ * Tries to make room for the node of `id`, besides all that others have reserved: many may be
+ * prepared before the first is inserted. Takes the lock, allocates outside it. The insertion uses
+ * the place up, or gmv_shard_unreserve gives it back.
+ */
 void gmv_shard_reserve(gmv_shard *shard, const gmv_id *id);
+void gmv_shard_unreserve(gmv_shard *shard);
 
 /*
  * Has the bucket of `id` fetched, which will be needed soon. Under the lock, or under the

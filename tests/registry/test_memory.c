@@ -202,12 +202,34 @@ Test(shard, finds_everything_while_it_grows_and_shrinks)
             for (size_t j = 0; j <= i; j++)
                 cr_assert_eq(gmv_shard_find(&shard, &nodes[j].id), &nodes[j]);
     }
-    cr_assert_gt(shard.n_buckets, N / 4);
+    cr_assert_eq(shard.n_buckets, N);
     for (size_t i = 0; i < N; i += 2)
         gmv_shard_remove(&shard, &nodes[i]);
     for (size_t i = 0; i < N; i++)
         cr_assert_eq(gmv_shard_find(&shard, &nodes[i].id), i % 2 ? &nodes[i] : NULL);
     cr_assert_eq(shard.count, N / 2);
+    gmv_shard_fini(&shard);
+}
+
+Test(shard, grows_for_all_that_is_prepared_before_the_first_is_inserted)
+{
+    enum { N = 5000, DISCARDED = 1000 };
+    static gmv_node nodes[N];
+    gmv_shard shard;
+    gmv_shard_init(&shard);
+    for (size_t i = 0; i < N; i++) {
+        cr_assert(gmv_id_generate(GMV_KIND_VIEW, &nodes[i].id));
+        gmv_shard_reserve(&shard, &nodes[i].id);
+    }
+    for (size_t i = 0; i < DISCARDED; i++)
+        gmv_shard_unreserve(&shard);
+    for (size_t i = DISCARDED; i < N; i++)
+        gmv_shard_insert(&shard, &nodes[i]);
+    cr_assert_eq(shard.count, N - DISCARDED);
+    cr_assert_eq(shard.reserved, 0);
+    cr_assert_eq(shard.n_buckets, N - DISCARDED, "chains grew: %zu buckets", shard.n_buckets);
+    for (size_t i = 0; i < N; i++)
+        cr_assert_eq(gmv_shard_find(&shard, &nodes[i].id), i < DISCARDED ? NULL : &nodes[i]);
     gmv_shard_fini(&shard);
 }
 
