@@ -96,6 +96,7 @@ static gmv_status column_run(gmv_request *request, gmv_reply *reply, void *conte
     gmv_column **children;
     gmv_column *column;
     GMV_TRY(column_type(&members->type, &column_request.type, err));
+    GMV_TRY(gmv_column_check_members(&column_request, err));
     GMV_TRY(column_find_view(request, &members->data, "/data", &column_request.data, err));
     GMV_TRY(column_find_view(request, &members->null_mask, "/null_mask", &column_request.null_mask,
                              err));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <gmv/base/alloc.h>
+#include <gmv/base/num.h>
 
 #include "http/handle_priv.h"
 
@@ -150,7 +151,7 @@ gmv_status gmv_query_window(const gmv_query *query, int64_t size, int64_t *out_f
                             int64_t *out_count, gmv_error *err)
 {
     int64_t limit;
-    GMV_TRY(gmv_query_int64(query, "offset", 0, INT64_MAX, 0, out_first, err));
+    GMV_TRY(gmv_query_int64(query, "offset", 0, GMV_EXACT_IN_DOUBLE_MAX, 0, out_first, err));
     GMV_TRY(
         gmv_query_int64(query, "limit", 1, VALUES_LIMIT_MAX, VALUES_LIMIT_DEFAULT, &limit, err));
     int64_t left = *out_first < size ? size - *out_first : 0;

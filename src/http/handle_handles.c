@@ -115,6 +115,7 @@ GMV_HANDLER(handles_list)
         status = list_read_cursor(&request->query, &list, err);
     if (status == GMV_OK) {
         list_write(request, reply, &list);
+        reply->caching = GMV_CACHING_NO_STORE;
         status = gmv_reply_finish(reply, err);
     }
     gmv_strbuf_fini(&list.bytes);
@@ -135,6 +136,7 @@ GMV_HANDLER(handle_get)
                                   &request->id, &info, err));
     gmv_json_writer writer = gmv_json_writer_over(&reply->text);
     gmv_encode_handle(&writer, &info);
+    reply->caching = GMV_CACHING_NO_STORE;
     return gmv_reply_finish(reply, err);
 }
 

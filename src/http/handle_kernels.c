@@ -149,13 +149,21 @@ static const gmv_field bits_result_fields[] = {
     GMV_FIELD_END,
 };
 
-static gmv_status bits_find(gmv_request *request, const gmv_reference *bitmask, gmv_view **out_view,
-                            gmv_error *err)
+static gmv_status bitmask_find(gmv_request *request, const gmv_reference *bitmask,
+                               gmv_view **out_view, gmv_error *err)
 {
     gmv_node *node;
     GMV_TRY(gmv_find_reference(request, bitmask, GMV_KIND_VIEW, "/bitmask", &node, err));
     *out_view = node != NULL ? gmv_view_of(node) : NULL;
     return GMV_OK;
+}
+
+/* What is wrong with the range itself is said first: it is a value of the body. */
+static gmv_status bits_find(gmv_request *request, const gmv_reference *bitmask, gmv_bit_range range,
+                            gmv_view **out_view, gmv_error *err)
+{
+    GMV_TRY(gmv_bit_range_check(range, GMV_BITMASK_NONE, err));
+    return bitmask_find(request, bitmask, out_view, err);
 }
 
 static gmv_status mask_to_bools_run(gmv_request *request, gmv_reply *reply, void *context,
@@ -165,7 +173,7 @@ static gmv_status mask_to_bools_run(gmv_request *request, gmv_reply *reply, void
     gmv_creation creation = gmv_creation_of(&members->result);
     gmv_view *bitmask;
     gmv_column *column;
-    GMV_TRY(bits_find(request, &members->bitmask, &bitmask, err));
+    GMV_TRY(bits_find(request, &members->bitmask, members->range, &bitmask, err));
     GMV_TRY(
         gmv_mask_to_bools(request->operation, bitmask, members->range, &creation, &column, err));
     return kernel_answer_column(request, reply, column, err);
@@ -185,7 +193,7 @@ static gmv_status bits_run(gmv_request *request, gmv_reply *reply, const bits_me
 {
     gmv_view *bitmask;
     int64_t number;
-    GMV_TRY(bits_find(request, &members->bitmask, &bitmask, err));
+    GMV_TRY(bits_find(request, &members->bitmask, members->range, &bitmask, err));
     GMV_TRY(kernel(request->operation, bitmask, members->range, &number, err));
     return kernel_answer_number(reply, name, number, err);
 }
@@ -256,7 +264,8 @@ static gmv_status ranges_run(gmv_request *request, gmv_reply *reply, void *conte
     const ranges_members *members = context;
     size_t n = members->ranges.count;
     gmv_view *bitmask;
-    GMV_TRY(bits_find(request, &members->bitmask, &bitmask, err));
+    GMV_TRY(gmv_bit_ranges_check(members->ranges.items, n, GMV_BITMASK_NONE, err));
+    GMV_TRY(bitmask_find(request, &members->bitmask, &bitmask, err));
     int64_t *counts = gmv_calloc(n + 1, sizeof *counts);
     if (counts == NULL)
         return gmv_fail_no_memory(err);
@@ -342,7 +351,7 @@ static gmv_status set_run(gmv_request *request, gmv_reply *reply, void *context,
 {
     const set_members *members = context;
     gmv_view *bitmask;
-    GMV_TRY(bits_find(request, &members->bitmask, &bitmask, err));
+    GMV_TRY(bits_find(request, &members->bitmask, members->range, &bitmask, err));
     gmv_json_writer writer = gmv_json_writer_over(&reply->text);
     gmv_json_open_object(&writer);
     gmv_json_put_key(&writer, "mask");
@@ -405,9 +414,10 @@ static gmv_status copy_run(gmv_request *request, gmv_reply *reply, void *context
     gmv_view *bitmask;
     gmv_view *mask;
     GMV_TRY(copy_check_form(members, err));
+    GMV_TRY(gmv_bit_range_check(range, GMV_BITMASK_NONE, err));
     GMV_TRY(
         gmv_find_reference(request, &members->column, GMV_KIND_COLUMN, "/column", &column, err));
-    GMV_TRY(bits_find(request, &members->bitmask, &bitmask, err));
+    GMV_TRY(bitmask_find(request, &members->bitmask, &bitmask, err));
     if (column != NULL)
         GMV_TRY(gmv_copy_column_bitmask(request->operation, gmv_column_of(column), &creation, &mask,
                                         err));

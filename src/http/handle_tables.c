@@ -30,6 +30,7 @@ static gmv_status table_run(gmv_request *request, gmv_reply *reply, void *contex
     gmv_creation creation = gmv_creation_labelled(&members->label);
     gmv_column **columns;
     gmv_table *table;
+    GMV_TRY(gmv_table_check_rows(members->num_rows.given, members->num_rows.value, err));
     GMV_TRY(gmv_find_columns(request, &members->columns, "/columns", &columns, err));
     gmv_status status =
         gmv_table_create(request->operation, columns, members->columns.count,

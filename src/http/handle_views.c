@@ -180,6 +180,7 @@ static gmv_status typed_run(gmv_request *request, gmv_reply *reply, void *contex
     gmv_view *view;
     GMV_TRY(typed_layout(members, &typed.layout, err));
     GMV_TRY(view_check_dtype(&members->dtype_name, err));
+    GMV_TRY(gmv_view_check_typed(&typed, err));
     GMV_TRY(gmv_request_target(request, &parent, err));
     GMV_TRY(gmv_view_create_typed(request->operation, parent, &typed, &creation, &view, err));
     return view_answer_made(request, reply, view, err);
@@ -222,6 +223,7 @@ static gmv_status slice_run(gmv_request *request, gmv_reply *reply, void *contex
     gmv_creation creation = gmv_creation_labelled(&members->label);
     gmv_node *parent;
     gmv_view *view;
+    GMV_TRY(gmv_slice_check(&slice, err));
     GMV_TRY(gmv_request_target(request, &parent, err));
     GMV_TRY(gmv_view_byte_slice(request->operation, gmv_view_of(parent), &slice, &creation, &view,
                                 err));

@@ -3,6 +3,7 @@
 #include <gmv/model/bitmask.h>
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include <gmv/base/num.h>
 #include <gmv/model/cudf_type.h>
@@ -29,10 +30,12 @@ gmv_status gmv_bitmask_allocation_nbytes(int64_t bits, int64_t padding, int64_t 
                         "padding_boundary is %" PRId64 "; it must be 1 or more", padding);
     int64_t used = (bits + 7) / 8;
     int64_t blocks = used / padding + (used % padding != 0);
-    if (!gmv_mul_checked(blocks, padding, out_nbytes))
+    int64_t nbytes;
+    if (!gmv_mul_checked(blocks, padding, &nbytes) || nbytes > GMV_EXACT_IN_DOUBLE_MAX)
         return gmv_fail(err, GMV_ERR_VALUE, "/padding_boundary",
-                        "the size for a padding_boundary of %" PRId64 " does not fit 63 bits",
+                        "the size for a padding_boundary of %" PRId64 " does not fit 53 bits",
                         padding);
+    *out_nbytes = nbytes;
     return GMV_OK;
 }
 
@@ -50,5 +53,24 @@ gmv_status gmv_bit_range_check(gmv_bit_range range, int64_t bits_available, gmv_
         return gmv_fail(err, GMV_ERR_OUT_OF_BOUNDS, "/end_bit",
                         "end_bit is %" PRId64 ", but there are only %" PRId64 " bits", range.end,
                         bits_available);
+    return GMV_OK;
+}
+
+gmv_status gmv_bit_ranges_check(const gmv_bit_range *ranges, size_t n_ranges,
+                                int64_t bits_available, gmv_error *err)
+{
+    for (size_t i = 0; i < n_ranges; i++) {
+        gmv_status status = GMV_OK;
+        if (ranges[i].begin < 0)
+            status = gmv_fail(err, GMV_ERR_INDEX, "/ranges",
+                              "the range starts at %" PRId64 ", below 0", ranges[i].begin);
+        else
+            status = gmv_bit_range_check(ranges[i], bits_available, err);
+        if (status != GMV_OK) {
+            if (err)
+                (void)snprintf(err->pointer, sizeof err->pointer, "/ranges/%zu", i);
+            return status;
+        }
+    }
     return GMV_OK;
 }

@@ -27,7 +27,7 @@ static bool layout_is_empty(const gmv_layout *layout)
     return false;
 }
 
-static gmv_status layout_check_shape(const gmv_layout *layout, gmv_error *err)
+gmv_status gmv_layout_check_shape(const gmv_layout *layout, gmv_error *err)
 {
     if (layout->ndim < 0 || layout->ndim > GMV_NDIM_MAX)
         return gmv_fail(err, GMV_ERR_VALUE, "/shape",
@@ -98,7 +98,7 @@ gmv_status gmv_layout_measure(const gmv_layout *layout, int64_t itemsize, gmv_ex
                               gmv_error *err)
 {
     int64_t nbytes = 0;
-    GMV_TRY(layout_check_shape(layout, err));
+    GMV_TRY(gmv_layout_check_shape(layout, err));
     GMV_TRY(layout_count_nbytes(layout, itemsize, &nbytes, err));
     gmv_extent extent = {.contiguous = true};
     if (!layout_is_empty(layout)) {

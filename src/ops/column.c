@@ -203,6 +203,20 @@ static gmv_status column_check_rows(const gmv_column_request *request, gmv_error
         return gmv_fail(
             err, GMV_ERR_VALUE, "/offset", "offset %lld and size %lld add up to more than %d rows",
             (long long)request->offset, (long long)request->size, (int)GMV_SIZE_TYPE_MAX);
+    if (request->has_null_count && (request->null_count < 0 || request->null_count > request->size))
+        return gmv_fail(err, GMV_ERR_VALUE, "/null_count", "null_count must be 0 to %lld, not %lld",
+                        (long long)request->size, (long long)request->null_count);
+    return GMV_OK;
+}
+
+gmv_status gmv_column_check_members(const gmv_column_request *request, gmv_error *err)
+{
+    GMV_TRY(column_check_type(request, err));
+    return column_check_rows(request, err);
+}
+
+static gmv_status column_check_children(const gmv_column_request *request, gmv_error *err)
+{
     if (request->n_children > 0)
         return gmv_fail(err, GMV_ERR_VALUE, "/children", "a column of type %s has no children",
                         gmv_cudf_type_name(request->type.id));
@@ -265,9 +279,6 @@ static gmv_status column_check_claim(const gmv_column_request *request, gmv_erro
 {
     if (!request->has_null_count)
         return GMV_OK;
-    if (request->null_count < 0 || request->null_count > request->size)
-        return gmv_fail(err, GMV_ERR_VALUE, "/null_count", "null_count must be 0 to %lld, not %lld",
-                        (long long)request->size, (long long)request->null_count);
     if (request->null_count > 0 && (!request->null_mask || request->null_mask->nbytes == 0))
         return gmv_fail(err, GMV_ERR_VALUE, "/null_count",
                         "null_count is %lld, but a column without null_mask has no nulls",
@@ -277,8 +288,8 @@ static gmv_status column_check_claim(const gmv_column_request *request, gmv_erro
 
 static gmv_status column_check(const gmv_column_request *request, gmv_error *err)
 {
-    GMV_TRY(column_check_type(request, err));
-    GMV_TRY(column_check_rows(request, err));
+    GMV_TRY(gmv_column_check_members(request, err));
+    GMV_TRY(column_check_children(request, err));
     GMV_TRY(column_check_data(request, err));
     GMV_TRY(column_check_mask(request, err));
     return column_check_claim(request, err);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Null-mask verbs that make nothing: counting, searching, and setting bits in place. */
-#include <stdio.h>
-
 #include <gmv/base/num.h>
 
 #include "ops/mask_priv.h"
@@ -60,27 +58,13 @@ gmv_status gmv_null_count(gmv_operation *operation, gmv_view *bitmask, gmv_bit_r
     return GMV_OK;
 }
 
-static gmv_status segmented_check(gmv_bit_range range, size_t index, int64_t bits, gmv_error *err)
-{
-    char pointer[64];
-    snprintf(pointer, sizeof pointer, "/ranges/%zu", index);
-    if (range.begin < 0)
-        return gmv_fail(err, GMV_ERR_INDEX, pointer, "the range starts at %lld, below 0",
-                        (long long)range.begin);
-    gmv_status status = gmv_bit_range_check(range, bits, err);
-    if (status != GMV_OK && err)
-        snprintf(err->pointer, sizeof err->pointer, "%s", pointer);
-    return status;
-}
-
 gmv_status gmv_segmented_null_count(gmv_operation *operation, gmv_view *bitmask,
                                     const gmv_bit_range *ranges, size_t n_ranges,
                                     int64_t *out_counts, gmv_error *err)
 {
     int64_t bits;
     GMV_TRY(gmv__bitmask_resolve(bitmask, &bits, err));
-    for (size_t i = 0; i < n_ranges; i++)
-        GMV_TRY(segmented_check(ranges[i], i, bits, err));
+    GMV_TRY(gmv_bit_ranges_check(ranges, n_ranges, bits, err));
     if (bits != GMV_BITMASK_NONE)
         GMV_TRY(count_ones(operation, bitmask, ranges, n_ranges, out_counts, err));
     for (size_t i = 0; i < n_ranges; i++) {

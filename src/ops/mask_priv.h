@@ -7,8 +7,6 @@
 
 #include "ops/draft_priv.h"
 
-#define GMV_BITMASK_NONE (-1) /* as a number of bits: there is no mask */
-
 /* An input, described first (without the device), loaded later. Exactly one of column and view is
  * set. */
 typedef struct gmv_mask_input {

@@ -109,13 +109,19 @@ static gmv_status table_check_columns(gmv_column *const *columns, size_t n_colum
     return GMV_OK;
 }
 
-gmv_status gmv_table_create(gmv_operation *operation, gmv_column *const *columns, size_t n_columns,
-                            bool has_num_rows, int64_t num_rows, const gmv_creation *creation,
-                            gmv_table **out_table, gmv_error *err)
+gmv_status gmv_table_check_rows(bool has_num_rows, int64_t num_rows, gmv_error *err)
 {
     if (has_num_rows && (num_rows < 0 || num_rows > GMV_SIZE_TYPE_MAX))
         return gmv_fail(err, GMV_ERR_VALUE, "/num_rows", "num_rows must be 0 to %d, not %lld",
                         (int)GMV_SIZE_TYPE_MAX, (long long)num_rows);
+    return GMV_OK;
+}
+
+gmv_status gmv_table_create(gmv_operation *operation, gmv_column *const *columns, size_t n_columns,
+                            bool has_num_rows, int64_t num_rows, const gmv_creation *creation,
+                            gmv_table **out_table, gmv_error *err)
+{
+    GMV_TRY(gmv_table_check_rows(has_num_rows, num_rows, err));
     GMV_TRY(table_check_columns(columns, n_columns, err));
     const int32_t rows = n_columns > 0 ? columns[0]->size : (int32_t)(has_num_rows ? num_rows : 0);
     if (has_num_rows && num_rows != rows)

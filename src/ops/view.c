@@ -193,14 +193,20 @@ static gmv_status view_base_of(gmv_node *parent, view_base *out_base, gmv_error 
     return GMV_OK;
 }
 
+gmv_status gmv_view_check_typed(const gmv_typed_view_request *request, gmv_error *err)
+{
+    if (request->offset < 0)
+        return gmv_fail(err, GMV_ERR_VALUE, "/offset", "offset is %lld, it must not be negative",
+                        (long long)request->offset);
+    return gmv_layout_check_shape(&request->layout, err);
+}
+
 static gmv_status typed_check(const gmv_typed_view_request *request, const view_base *base,
                               gmv_error *err)
 {
     const gmv_dtype_info *dtype = gmv_dtype_describe(request->dtype);
     gmv_extent extent;
-    if (request->offset < 0)
-        return gmv_fail(err, GMV_ERR_VALUE, "/offset", "offset is %lld, it must not be negative",
-                        (long long)request->offset);
+    GMV_TRY(gmv_view_check_typed(request, err));
     GMV_TRY(gmv_layout_measure(&request->layout, dtype->itemsize, &extent, err));
     if (request->offset > base->nbytes)
         return gmv_fail(err, GMV_ERR_OUT_OF_BOUNDS, "/offset",

@@ -172,6 +172,50 @@ def test_queries_under_v1_are_strict(client):
     client.refused("GET", "/v1/server?x", 400, "request_malformed")
 
 
+VALUES_BEFORE_HANDLES = [
+    ("/v1/kernels/null_count", {"bitmask": "{view}", "begin_bit": -1, "end_bit": 8}, "value_error", "/begin_bit"),
+    ("/v1/kernels/valid_count", {"bitmask": "{view}", "begin_bit": 5, "end_bit": 3}, "value_error", "/end_bit"),
+    ("/v1/kernels/mask_to_bools", {"bitmask": "{view}", "begin_bit": 5, "end_bit": 3}, "value_error", "/end_bit"),
+    ("/v1/kernels/copy_bitmask", {"bitmask": "{view}", "begin_bit": -1, "end_bit": 3}, "value_error", "/begin_bit"),
+    ("/v1/kernels/set_null_mask", {"bitmask": "{view}", "begin_bit": 0, "end_bit": 2**31}, "value_error", "/end_bit"),
+    ("/v1/kernels/index_of_first_set_bit", {"bitmask": "{view}", "end_bit": -1}, "value_error", "/end_bit"),
+    ("/v1/kernels/segmented_null_count", {"bitmask": "{view}", "ranges": [[0, 8], [-1, 8]]}, "index_error", "/ranges/1"),
+    ("/v1/views/{view}/byte_slice", {"step": 2}, "value_error", "/step"),
+    ("/v1/views/{view}/views", {"typestr": "|u1", "shape": [1], "offset": -1}, "value_error", "/offset"),
+    ("/v1/views/{view}/views", {"typestr": "|u1", "shape": [2, -1]}, "value_error", "/shape/1"),
+    ("/v1/columns", {"type": {"name": "INT8"}, "size": -1, "data": "{view}"}, "value_error", "/size"),
+    ("/v1/columns", {"type": {"name": "INT8", "scale": 2}, "size": 1, "data": "{view}"}, "value_error", "/type/scale"),
+    ("/v1/columns", {"type": {"name": "INT8"}, "size": 1, "data": "{view}", "null_count": 2}, "value_error", "/null_count"),
+    ("/v1/columns", {"type": {"name": "LIST"}, "size": 1, "data": "{view}"}, "dtype_unsupported", "/type/name"),
+    ("/v1/tables", {"columns": ["{column}"], "num_rows": -1}, "value_error", "/num_rows"),
+]
+
+
+@pytest.mark.parametrize("path, body, code, pointer", VALUES_BEFORE_HANDLES)
+def test_values_of_the_body_are_judged_before_handles_are_looked_up(client, path, body, code, pointer):
+    view = client.view(numpy.arange(8, dtype="u1"))["id"]
+    column = client.column(numpy.arange(8, dtype="i1"))["id"]
+    client.delete(f"/v1/views/{view}")
+    client.delete(f"/v1/columns/{column}")
+    body = json.loads(json.dumps(body).replace("{view}", view).replace("{column}", column))
+    with client.unchanged():
+        client.refused("POST", path.replace("{view}", view), 422, code, pointer, json=body)
+
+
+def test_a_reversed_range_is_said_before_a_mask_is_readonly(client):
+    view = client.view(numpy.zeros(8, "u1"), readonly=True)["id"]
+    path = "/v1/kernels/set_null_mask"
+    client.refused("POST", path, 422, "value_error", "/end_bit", json={"bitmask": view, "begin_bit": 5, "end_bit": 3})
+    for end in (5, 64, 65):
+        client.refused("POST", path, 403, "readonly", "/bitmask", json={"bitmask": view, "begin_bit": 5, "end_bit": end})
+
+
+def test_what_changes_by_itself_is_not_kept_by_caches(client):
+    view = client.view(numpy.arange(8, dtype="u1"))["id"]
+    for path in ("/v1/handles", f"/v1/handles/{view}"):
+        assert client.call("GET", path, expect=200).headers["Cache-Control"] == "no-store"
+
+
 def test_reads_take_no_body(daemon):
     for method in (b"GET", b"DELETE", b"HEAD"):
         content = daemon.raw(request(method, b"/v1/handles", [b"Content-Type: application/json", b"Content-Length: 2", LIVE], b"{}"), timeout=10)

@@ -267,7 +267,7 @@ def test_allocation_sizes(client):
         assert client.post(path, {"number_of_bits": 10, "padding_boundary": padding}, expect=200)["nbytes"] == nbytes
     for body, pointer in (({"number_of_bits": 10, "padding_boundary": 0}, "/padding_boundary"),
                           ({"number_of_bits": 10, "padding_boundary": -1}, "/padding_boundary"), ({"number_of_bits": -1}, "/number_of_bits"),
-                          ({"number_of_bits": 2 ** 31}, "/number_of_bits")):
+                          ({"number_of_bits": 1, "padding_boundary": 2 ** 53}, "/padding_boundary"), ({"number_of_bits": 2 ** 31}, "/number_of_bits")):
         client.refused("POST", path, 422, "value_error", pointer, json=body)
 
 

@@ -496,7 +496,9 @@ def test_values_in_windows(client):
     window = client.get(path, params={"offset": 2400, "limit": 1000})
     assert window["offset"] == 2400 and window["count"] == 100 and window["values"] == list(range(2400, 2500))
     assert client.get(path, params={"offset": 5000})["values"] == []
-    for query in ({"limit": 0}, {"limit": 100_001}, {"limit": "x"}, {"offset": -1}, {"offset": "1.0"}, {"start": 1}):
+    assert client.get(path, params={"offset": 2**53 - 1})["values"] == []
+    for query in ({"limit": 0}, {"limit": 100_001}, {"limit": "x"}, {"offset": -1}, {"offset": "1.0"}, {"start": 1},
+                  {"offset": 2**53}, {"offset": 2**63 - 1}):
         client.refused("GET", path, 400, "request_malformed", params=query)
 
 

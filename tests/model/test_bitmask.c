@@ -47,11 +47,11 @@ Test(bitmask, any_padding_is_a_multiple)
         {100, 7, 14},
         {512, 64, 64},
         {513, 64, 128},
-        {1, INT64_MAX, INT64_MAX},
+        {1, (INT64_C(1) << 53) - 1, (INT64_C(1) << 53) - 1},
         {MAX, 1, 268435456},
         {MAX, 64, 268435456},
         {MAX, 268435455, 536870910},
-        {MAX, INT64_MAX, INT64_MAX},
+        {MAX, (INT64_C(1) << 53) - 1, (INT64_C(1) << 53) - 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int64_t nbytes = -1;
@@ -76,6 +76,8 @@ Test(bitmask, impossible_numbers_of_bits_and_paddings_are_refused)
         {10, -64, "/padding_boundary"},
         {0, 0, "/padding_boundary"},
         {10, INT64_MIN, "/padding_boundary"},
+        {1, (INT64_C(1) << 53), "/padding_boundary"}, /* no double holds the sizes beyond */
+        {1, INT64_MAX, "/padding_boundary"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int64_t nbytes = -1;
@@ -119,4 +121,29 @@ Test(bitmask, ranges_are_checked_against_the_bits_there_are)
                      "row %zu", i);
         cr_expect_str_eq(err.pointer, rows[i].pointer, "row %zu", i);
     }
+}
+
+Test(bitmask, lists_of_ranges_name_the_one_at_fault)
+{
+    static const struct {
+        gmv_bit_range ranges[2];
+        int64_t available;
+        gmv_status status;
+        const char *pointer;
+    } rows[] = {
+        {{{0, 8}, {8, 16}}, 16, GMV_OK, ""},
+        {{{8, 16}, {0, 8}}, GMV_BITMASK_NONE, GMV_OK, ""},
+        {{{0, 8}, {-1, 8}}, 16, GMV_ERR_INDEX, "/ranges/1"},
+        {{{-1, -2}, {0, 8}}, GMV_BITMASK_NONE, GMV_ERR_INDEX, "/ranges/0"},
+        {{{0, 8}, {8, 7}}, GMV_BITMASK_NONE, GMV_ERR_VALUE, "/ranges/1"},
+        {{{0, 8}, {8, 17}}, 16, GMV_ERR_OUT_OF_BOUNDS, "/ranges/1"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        gmv_error err;
+        gmv_error_init(&err);
+        cr_expect_eq(gmv_bit_ranges_check(rows[i].ranges, 2, rows[i].available, &err),
+                     rows[i].status, "row %zu", i);
+        cr_expect_str_eq(err.pointer, rows[i].pointer, "row %zu", i);
+    }
+    cr_expect_eq(gmv_bit_ranges_check(NULL, 0, 0, NULL), GMV_OK);
 }

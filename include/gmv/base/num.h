@@ -29,6 +29,9 @@ static inline bool gmv_round_up_checked(uint64_t value, uint64_t boundary, uint6
     return true;
 }
 
+/* Doubles hold every integer up to this one: the bound of sizes and offsets in answers. */
+#define GMV_EXACT_IN_DOUBLE_MAX ((INT64_C(1) << 53) - 1)
+
 /* The same where the caller knows that it fits. */
 static inline uint64_t gmv_round_up(uint64_t value, uint64_t boundary)
 {

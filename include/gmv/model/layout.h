@@ -34,6 +34,13 @@ typedef struct gmv_extent {
 gmv_layout gmv_layout_flat(int64_t n_elements);
 
 /*
+ * What can be said without the type of the elements.
+ *
+ * @retval GMV_ERR_VALUE  a negative extent ("/shape/N"), too many dimensions ("/shape")
+ */
+GMV_NODISCARD gmv_status gmv_layout_check_shape(const gmv_layout *layout, gmv_error *err);
+
+/*
  * Measures. The product of the non-zero extents times the item size must fit int64 even when an
  * extent is 0; negative and positive strides are summed apart, so that they cannot cancel.
  *

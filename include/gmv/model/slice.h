@@ -17,6 +17,13 @@ typedef struct gmv_slice {
 } gmv_slice;
 
 /*
+ * What can be said without the bytes.
+ *
+ * @retval GMV_ERR_VALUE  a step other than 1 (pointer "/step")
+ */
+GMV_NODISCARD gmv_status gmv_slice_check(const gmv_slice *slice, gmv_error *err);
+
+/*
  * Resolves `slice` against `nbytes` bytes. Out of range is clamped, reversed is empty at the
  * clamped start.
  *

@@ -54,6 +54,13 @@ typedef struct gmv_column_request {
 } gmv_column_request;
 
 /*
+ * What can be said without looking at data, mask and children: type, scale, sizes, the range of
+ * null_count.
+ */
+GMV_NODISCARD gmv_status gmv_column_check_members(const gmv_column_request *request,
+                                                  gmv_error *err);
+
+/*
  * POST /v1/columns. Counts nulls on the device.
  *
  * @retval GMV_ERR_VALUE              sizes, a scale on a type that has none, data missing for rows,

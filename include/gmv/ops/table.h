@@ -19,6 +19,9 @@ static inline gmv_table *gmv_table_of(gmv_node *node)
     return (gmv_table *)node;
 }
 
+/* What can be said without the columns. Pointer "/num_rows". */
+GMV_NODISCARD gmv_status gmv_table_check_rows(bool has_num_rows, int64_t num_rows, gmv_error *err);
+
 /*
  * `num_rows` is needed only without columns (0 if not given) and must agree with them otherwise.
  * @retval GMV_ERR_VALUE  lengths differ ("/columns/N"), num_rows disagrees or is out of range

@@ -111,6 +111,10 @@ typedef struct gmv_typed_view_request {
     bool readonly;
 } gmv_typed_view_request;
 
+/* What can be said without the parent: a negative offset or extent is value_error. */
+GMV_NODISCARD gmv_status gmv_view_check_typed(const gmv_typed_view_request *request,
+                                              gmv_error *err);
+
 /* Parent: a buffer, or a contiguous view (else not_contiguous). Pointers "/shape", "/offset",
  * "/strides/N". */
 GMV_NODISCARD gmv_status gmv_view_create_typed(gmv_operation *operation, gmv_node *parent,
