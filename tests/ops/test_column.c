@@ -606,12 +606,18 @@ static gmv_status chaos_create(world *w, void *context)
 {
     (void)context;
     gmv_result data = {0}, mask = {0};
+    gmv_device *device = w->engine.devices[0];
+    gmv_stream *stream = gmv_operation_stream(&w->operation, device);
     GMV_TRY(gmv_operation_reserve(&w->operation, 4, &w->err));
-    GMV_TRY(gmv_result_prepare(&w->operation, w->engine.devices[0], 64, GMV_CONTENTS_ZEROED, NULL,
-                               false, &data, &w->err));
-    const gmv_status status = gmv_result_prepare(&w->operation, w->engine.devices[0], 64,
-                                                 GMV_CONTENTS_ZEROED, NULL, false, &mask, &w->err);
+    GMV_TRY(gmv_result_prepare(&w->operation, device, 64, GMV_CONTENTS_ZEROED, NULL, false, &data,
+                               &w->err));
+    gmv_status status = gmv_result_prepare(&w->operation, device, 64, GMV_CONTENTS_ZEROED, NULL,
+                                           false, &mask, &w->err);
+    if (status == GMV_OK)
+        status = gmv_stream_finish(stream, &w->err);
     if (status != GMV_OK) {
+        gmv_stream_abandon(stream); /* it may be clearing the memory still */
+        gmv_result_discard(&w->engine, &mask);
         gmv_result_discard(&w->engine, &data);
         return status;
     }
