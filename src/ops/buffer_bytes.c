@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes to serve: regions that stay until they are given back, on whatever thread. Memory that this
- * process cannot read is copied out on a stream.
+ * process cannot read, or that another may cut short, is copied out on a stream.
  */
 #include <gmv/base/alloc.h>
 #include <gmv/ops/buffer.h>
@@ -20,6 +20,16 @@ gmv_status gmv__memory_check(const gmv_memory *memory, gmv_error *err)
     return GMV_OK;
 }
 
+/*
+ * Whether another process may cut the memory short. Such bytes are copied out under guard: a socket
+ * that is handed a missing page sends less, which looks like a client that has stopped to read.
+ */
+static bool bytes_can_shrink(const gmv_buffer *buffer)
+{
+    return buffer->memory->kind == GMV_MEMORY_IMPORTED ||
+           atomic_load_explicit(&buffer->shared, memory_order_relaxed);
+}
+
 gmv_status gmv__bytes_of_region(gmv_operation *operation, gmv_buffer *buffer, gmv_node *holder,
                                 uint64_t ptr, uint64_t nbytes, gmv_bytes *out_bytes, gmv_error *err)
 {
@@ -28,7 +38,7 @@ gmv_status gmv__bytes_of_region(gmv_operation *operation, gmv_buffer *buffer, gm
     if (nbytes == 0)
         return GMV_OK;
     GMV_TRY(gmv__memory_check(buffer->memory, err));
-    const char *host = gmv_memory_host_pointer(buffer->memory);
+    const char *host = bytes_can_shrink(buffer) ? NULL : gmv_memory_host_pointer(buffer->memory);
     gmv_registry_hold(engine->registry, holder);
     out_bytes->host = host ? host + (ptr - buffer->ptr) : NULL;
     out_bytes->nbytes = nbytes;

@@ -538,6 +538,31 @@ def test_a_segment_cut_short_while_kernels_packs_and_downloads_run(daemon, clien
     control()
 
 
+@pytest.mark.parametrize("exported", [False, True])
+def test_a_download_breaks_off_at_once_where_its_memory_ends(daemon, client, segment, host_memory, exported):
+    """Not when the connection has been silent for long: the end of the memory is not taken for a slow client."""
+    size = 48 << 20
+    if exported:
+        buffer = client.post("/v1/buffers", {"nbytes": size})
+        name = client.post(f"/v1/buffers/{buffer['id']}/export", expect=200)["posix_shm"]["name"]
+    else:
+        memory = segment(bytes(size))
+        name = "/" + memory.name
+        buffer = import_segment(client, memory)
+    with daemon.connect(timeout=15) as connection:
+        connection.sendall(f"GET /v1/buffers/{buffer['id']}/data HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        got = len(connection.recv(1 << 16))
+        os.truncate("/dev/shm" + name, (20 << 20) + 4096)
+        try:
+            while piece := connection.recv(1 << 20):
+                got += len(piece)
+        except ConnectionResetError:
+            pass
+    assert got < size
+    client.refused("GET", f"/v1/buffers/{buffer['id']}/data", 409, "memory_lost")
+    client.delete_all()
+
+
 def test_a_full_shared_memory_file_system_is_507(own_daemon, host_memory):
     """The daemon gets a /dev/shm of 4 MiB of its own, in a mount namespace."""
     prefix = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=4m tmpfs /dev/shm && exec "$0" "$@"']
