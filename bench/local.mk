@@ -1,4 +1,4 @@
-# Benchmarks: built by hand (make bench), never part of check.
+# Benchmarks: built by hand, each by its name (make bench/bench_kernels), never part of check.
 
 EXTRA_PROGRAMS += bench/bench_kernels
 bench_bench_kernels_SOURCES = bench/bench_kernels.c
