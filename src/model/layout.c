@@ -114,6 +114,19 @@ gmv_status gmv_layout_measure(const gmv_layout *layout, int64_t itemsize, gmv_ex
     return GMV_OK;
 }
 
+gmv_status gmv_layout_check_exact(const gmv_layout *layout, const gmv_extent *extent,
+                                  gmv_error *err)
+{
+    int64_t largest = extent->nbytes;
+    for (int32_t i = 0; i < layout->ndim; i++)
+        largest = GMV_MAX(largest, layout->shape[i]);
+    if (largest > GMV_EXACT_IN_DOUBLE_MAX)
+        return gmv_fail(err, GMV_ERR_VALUE, "/shape",
+                        "the shape spans %" PRId64 " bytes or elements; 2^53-1 is the most",
+                        largest);
+    return GMV_OK;
+}
+
 gmv_status gmv_extent_check_inside(const gmv_extent *extent, int64_t offset, int64_t nbytes,
                                    gmv_error *err)
 {

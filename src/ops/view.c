@@ -213,6 +213,7 @@ static gmv_status typed_check(const gmv_typed_view_request *request, const view_
                         "offset %lld is past the end, there are %lld bytes",
                         (long long)request->offset, (long long)base->nbytes);
     GMV_TRY(gmv_extent_check_inside(&extent, request->offset, base->nbytes, err));
+    GMV_TRY(gmv_layout_check_exact(&request->layout, &extent, err));
     return gmv_layout_check_alignment(&request->layout, dtype->alignment,
                                       base->ptr + (uint64_t)request->offset, "/offset", err);
 }

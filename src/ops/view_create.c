@@ -144,9 +144,10 @@ static gmv_status create_check_inside(create_part *part, gmv_error *err)
     if (part->stride_overflow)
         return gmv_layout_measure(&part->layout, dtype->itemsize, &part->extent, err);
     if (part->extent.size == 0)
-        return GMV_OK;
+        return gmv_layout_check_exact(&part->layout, &part->extent, err);
     GMV_TRY(gmv_extent_check_inside(&part->extent, (int64_t)(part->ptr - part->buffer->ptr),
                                     (int64_t)part->buffer->nbytes, err));
+    GMV_TRY(gmv_layout_check_exact(&part->layout, &part->extent, err));
     GMV_TRY(gmv_layout_check_alignment(&part->layout, dtype->alignment,
                                        (uint64_t)part->cai->address, "/data/0", err));
     return gmv_layout_check_alignment(&part->layout, dtype->alignment, part->ptr, "/data/0", err);

@@ -172,6 +172,18 @@ def test_sizes_that_wrap_around(client, control, shape, typestr, strides):
     control()
 
 
+@pytest.mark.parametrize("shape, strides", [([2**53], [0]), ([2**62], [0]), ([2**31, 2**30], [0, 0]), ([2**60, 0], None)])
+def test_a_shape_that_no_double_holds_is_refused(client, control, shape, strides):
+    buffer = client.upload(bytes(64))
+    largest = client.post("/v1/views", {"cuda_array_interface": cai(buffer["ptr"], [2**53 - 1], "|u1", strides=[0])})
+    assert largest["nbytes"] == 2**53 - 1
+    payload = cai(buffer["ptr"], shape, "|u1", strides=strides)
+    client.refused("POST", "/v1/views", 422, "value_error", "/cuda_array_interface/shape", json={"cuda_array_interface": payload})
+    client.refused("POST", f"/v1/buffers/{buffer['id']}/views", 422, "value_error", "/shape",
+                   json={"typestr": "|u1", "shape": shape, "strides": strides})
+    control()
+
+
 def test_a_huge_broadcast_is_a_view_but_not_a_download(client, control):
     buffer = client.upload(bytes(64))
     view = client.post("/v1/views", {"cuda_array_interface": cai(buffer["ptr"], [1 << 50, 4], "|u1", strides=[0, 1])})

@@ -261,7 +261,8 @@ Test(view, a_layout_must_lie_inside_the_buffer_whatever_its_strides)
         {8, -8, 48, GMV_ERR_OUT_OF_BOUNDS},
         {2, INT64_MAX - 7, 0, GMV_ERR_OUT_OF_BOUNDS},
         {3, INT64_MIN, 0, GMV_ERR_OUT_OF_BOUNDS},
-        {((int64_t)1 << 60) - 1, 0, 56, GMV_OK},
+        {((int64_t)1 << 50) - 1, 0, 56, GMV_OK},
+        {(int64_t)1 << 50, 0, 56, GMV_ERR_VALUE}, /* no double holds its bytes */
     };
     fixture_exported_buffer(&f, BASE, 64);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

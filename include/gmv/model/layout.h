@@ -52,6 +52,14 @@ GMV_NODISCARD gmv_status gmv_layout_measure(const gmv_layout *layout, int64_t it
                                             gmv_extent *out_extent, gmv_error *err);
 
 /*
+ * Whether answers can state the shape: broadcast or empty, an array may pass what doubles hold.
+ *
+ * @retval GMV_ERR_VALUE  an extent or the logical size beyond 2^53-1 ("/shape")
+ */
+GMV_NODISCARD gmv_status gmv_layout_check_exact(const gmv_layout *layout, const gmv_extent *extent,
+                                                gmv_error *err);
+
+/*
  * Whether [offset + low, offset + high) lies inside [0, nbytes); offset is that of element 0 and
  * may be `nbytes` itself for an empty array.
  *
