@@ -9,7 +9,7 @@ bench_bare_mhd_SOURCES = bench/bare_mhd.c
 bench_bare_mhd_CFLAGS = $(AM_CFLAGS) $(MICROHTTPD_CFLAGS)
 bench_bare_mhd_LDADD = $(MICROHTTPD_LIBS)
 bench_paced_SOURCES = bench/paced.c
-EXTRA_DIST += bench/bench_http.py
+EXTRA_DIST += bench/README.md bench/bench_http.py
 
 EXTRA_PROGRAMS += bench/bench_registry
 bench_bench_registry_SOURCES = bench/bench_registry.c
