@@ -23,7 +23,7 @@ class Driver:
     """The primary context of one device, and the allocations made in it by number."""
 
     def __init__(self, ordinal):
-        self.library = ctypes.CDLL("libcuda.so.1")
+        self.driver = ctypes.CDLL("libcuda.so.1")
         self.memory = {}
         self.context = ctypes.c_void_p()
         self.call("cuInit", 0)
@@ -31,7 +31,7 @@ class Driver:
         self.call("cuCtxPushCurrent_v2", self.context)
 
     def call(self, name, *arguments):
-        result = getattr(self.library, name)(*arguments)
+        result = getattr(self.driver, name)(*arguments)
         if result != 0:
             raise RuntimeError(f"{name}: {result}")
 
@@ -85,7 +85,7 @@ class Driver:
         return {"handle": base64.b64encode(bytes(handle.bytes)).decode()}
 
     def has(self, name):
-        return {"has": hasattr(self.library, name)}
+        return {"has": hasattr(self.driver, name)}
 
     def event(self):
         event, handle = ctypes.c_void_p(), Opaque()

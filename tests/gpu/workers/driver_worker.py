@@ -40,7 +40,7 @@ class Worker(cuda_exporter.Driver):
         self.call("cuEventRecord", event, stream)
         self.call("cuIpcGetEventHandle", ctypes.byref(handle), event)
         self.events.append(event)
-        return {"event": encode(handle.bytes), "stream": stream.value, "pending": self.library.cuEventQuery(event) != 0}
+        return {"event": encode(handle.bytes), "stream": stream.value, "pending": self.driver.cuEventQuery(event) != 0}
 
     def event(self):
         event, handle = ctypes.c_void_p(), Opaque()

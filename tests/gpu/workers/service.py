@@ -57,11 +57,11 @@ class Driver:
     """Calls in the context that is current; it is the package's, made by the package."""
 
     def __init__(self):
-        self.library = ctypes.CDLL("libcuda.so.1")
+        self.driver = ctypes.CDLL("libcuda.so.1")
         self.module = None
 
     def call(self, name, *arguments):
-        result = getattr(self.library, name)(*arguments)
+        result = getattr(self.driver, name)(*arguments)
         if result != 0:
             raise RuntimeError(f"{name}: {result}")
 
@@ -95,7 +95,7 @@ class Driver:
     def fault(self):
         """Touches memory that is not there; gives what the driver says then."""
         self.launch("fault", None)
-        return {"result": self.library.cuCtxSynchronize()}
+        return {"result": self.driver.cuCtxSynchronize()}
 
 
 def encode(content):
