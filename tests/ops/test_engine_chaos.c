@@ -91,12 +91,16 @@ static void open_world(void)
     cr_assert_eq(create(cai_of(GMV_DTYPE_F4, BASE, ROWS, 8), &mask, &world.masked), GMV_OK);
     world.column = make_column();
     world.other = make_column();
-    make_segment();
+    /* A skipped test is left before its clean-up, and on other devices what needs this is skipped.
+     */
+    if (fixture_is_host(&f))
+        make_segment();
 }
 
 static void close_world(void)
 {
-    shm_unlink(world.segment);
+    if (world.segment[0])
+        shm_unlink(world.segment);
     fixture_close(&f);
 }
 
