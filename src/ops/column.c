@@ -3,7 +3,10 @@
  * Columns. A column that exists has data and mask that are long enough for its offset and size,
  * aligned data, and all of its memory on one device; its null count was counted on the device.
  */
+#include <string.h>
+
 #include <gmv/base/alloc.h>
+#include <gmv/base/num.h>
 
 #include "ops/column_priv.h"
 
@@ -33,30 +36,99 @@ static const gmv_node_class column_class = {
     .device = column_device,
 };
 
-gmv_status gmv_column_prepare(gmv_operation *operation, gmv_cudf_type type, int32_t size,
-                              int32_t offset, int32_t null_count, gmv_view *data,
-                              gmv_view *null_mask, const gmv_creation *creation, bool inner,
-                              gmv_column **out_column, gmv_error *err)
+/* Sums over a tree, which sharing may make far larger than memory: they end at the largest value.
+ */
+static int64_t column_add_nbytes(int64_t total, int64_t nbytes)
+{
+    return nbytes > INT64_MAX - total ? INT64_MAX : total + nbytes;
+}
+
+/* Depth, entries and bytes of the tree; a child's are known. */
+static gmv_status column_measure(gmv_column *column, const gmv_column_parts *parts, gmv_error *err)
+{
+    uint64_t n_entries = 1;
+    column->device_buffer_size = column_add_nbytes(parts->data ? parts->data->nbytes : 0,
+                                                   parts->null_mask ? parts->null_mask->nbytes : 0);
+    for (size_t i = 0; i < parts->n_children; i++) {
+        const gmv_column *child = parts->children[i];
+        n_entries += child->n_entries;
+        column->depth = GMV_MAX(column->depth, child->depth + 1);
+        column->device_buffer_size =
+            column_add_nbytes(column->device_buffer_size, child->device_buffer_size);
+    }
+    if (column->depth >= GMV_COLUMN_DEPTH_MAX)
+        return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, "/children",
+                        "columns nest at most %d levels deep", GMV_COLUMN_DEPTH_MAX);
+    if (n_entries > GMV_COLUMN_ENTRIES_MAX)
+        return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, "/children",
+                        "this column and what is below it are %llu columns; at most %u are kept",
+                        (unsigned long long)n_entries, GMV_COLUMN_ENTRIES_MAX);
+    column->n_entries = (uint32_t)n_entries;
+    return GMV_OK;
+}
+
+static int32_t column_find_device(const gmv_column_parts *parts)
+{
+    int32_t device = gmv__view_device(parts->data);
+    if (device < 0)
+        device = gmv__view_device(parts->null_mask);
+    for (size_t i = 0; device < 0 && i < parts->n_children; i++)
+        device = parts->children[i]->device;
+    return device;
+}
+
+/* Owners are data, mask and children, in this order. */
+static gmv_status column_prepare_node(gmv_operation *operation, gmv_column *column,
+                                      const gmv_column_parts *parts, const gmv_creation *creation,
+                                      bool inner, gmv_error *err)
+{
+    const size_t n_owners = parts->n_children + 2;
+    gmv_node **owners = gmv_calloc(n_owners, sizeof(gmv_node *));
+    if (!owners)
+        return gmv_fail_no_memory(err);
+    owners[0] = parts->data ? &parts->data->node : NULL;
+    owners[1] = parts->null_mask ? &parts->null_mask->node : NULL;
+    for (size_t i = 0; i < parts->n_children; i++)
+        owners[i + 2] = &parts->children[i]->node;
+    const gmv_node_attributes attributes = gmv_operation_attributes(operation, creation, inner);
+    const gmv_status status = gmv_node_prepare(operation->engine->registry, &column->node,
+                                               &column_class, &attributes, owners, n_owners, err);
+    gmv_free(owners);
+    return status;
+}
+
+static gmv_status column_fill(gmv_column *column, const gmv_column_parts *parts, gmv_error *err)
+{
+    column->type = parts->type;
+    column->size = parts->size;
+    column->offset = parts->offset;
+    column->null_count = parts->null_count;
+    column->data = parts->data;
+    column->null_mask = parts->null_mask;
+    column->device = column_find_device(parts);
+    GMV_TRY(column_measure(column, parts, err));
+    if (parts->n_children == 0)
+        return GMV_OK;
+    column->children = gmv_calloc(parts->n_children, sizeof(gmv_column *));
+    if (!column->children)
+        return gmv_fail_no_memory(err);
+    column->n_children = (uint32_t)parts->n_children;
+    memcpy(column->children, parts->children, parts->n_children * sizeof(gmv_column *));
+    return GMV_OK;
+}
+
+gmv_status gmv_column_prepare(gmv_operation *operation, const gmv_column_parts *parts,
+                              const gmv_creation *creation, bool inner, gmv_column **out_column,
+                              gmv_error *err)
 {
     gmv_column *column = gmv_calloc(1, sizeof *column);
     if (!column)
         return gmv_fail_no_memory(err);
-    column->type = type;
-    column->size = size;
-    column->offset = offset;
-    column->null_count = null_count;
-    column->data = data;
-    column->null_mask = null_mask;
-    column->device = gmv__view_device(data);
-    if (column->device < 0)
-        column->device = gmv__view_device(null_mask);
-
-    gmv_node *const owners[] = {data ? &data->node : NULL, null_mask ? &null_mask->node : NULL};
-    const gmv_node_attributes attributes = gmv_operation_attributes(operation, creation, inner);
-    const gmv_status status =
-        gmv_node_prepare(operation->engine->registry, &column->node, &column_class, &attributes,
-                         owners, sizeof owners / sizeof owners[0], err);
+    gmv_status status = column_fill(column, parts, err);
+    if (status == GMV_OK)
+        status = column_prepare_node(operation, column, parts, creation, inner, err);
     if (status != GMV_OK) {
+        gmv_free(column->children);
         gmv_free(column);
         return status;
     }
@@ -116,11 +188,7 @@ gmv_bits gmv_column_validity(const gmv_column *column)
 
 int64_t gmv_column_device_buffer_size(const gmv_column *column)
 {
-    int64_t nbytes = column->data ? column->data->nbytes : 0;
-    nbytes += column->null_mask ? column->null_mask->nbytes : 0;
-    for (uint32_t i = 0; i < column->n_children; i++)
-        nbytes += gmv_column_device_buffer_size(column->children[i]);
-    return nbytes;
+    return column->device_buffer_size;
 }
 
 gmv_device *gmv_column_device(gmv_engine *engine, const gmv_column *column)
@@ -310,9 +378,17 @@ gmv_status gmv_column_create(gmv_operation *operation, const gmv_column_request 
 
     GMV_TRY(gmv_operation_reserve(operation, 1, err));
     gmv_column *column = NULL;
-    GMV_TRY(gmv_column_prepare(operation, request->type, (int32_t)request->size,
-                               (int32_t)request->offset, (int32_t)null_count, request->data,
-                               request->null_mask, creation, false, &column, err));
+    const gmv_column_parts parts = {
+        .type = request->type,
+        .size = (int32_t)request->size,
+        .offset = (int32_t)request->offset,
+        .null_count = (int32_t)null_count,
+        .data = request->data,
+        .null_mask = request->null_mask,
+        .children = request->children,
+        .n_children = request->n_children,
+    };
+    GMV_TRY(gmv_column_prepare(operation, &parts, creation, false, &column, err));
     gmv_node *const nodes[] = {&column->node};
     gmv_operation_publish(operation, nodes, 1);
     *out_column = column;

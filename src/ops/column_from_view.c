@@ -124,8 +124,14 @@ static gmv_status from_view_draft(gmv_draft *draft, gmv_view *view, const gmv_cr
         GMV_TRY(gmv__draft_make(draft, &result, creation, &mask, err));
         GMV_TRY(from_view_pack_mask(draft, view, mask, null_count, err));
     }
-    GMV_TRY(gmv_column_prepare(draft->operation, type, (int32_t)view->size, 0, (int32_t)*null_count,
-                               view, mask, creation, false, out_column, err));
+    const gmv_column_parts parts = {
+        .type = type,
+        .size = (int32_t)view->size,
+        .null_count = (int32_t)*null_count,
+        .data = view,
+        .null_mask = mask,
+    };
+    GMV_TRY(gmv_column_prepare(draft->operation, &parts, creation, false, out_column, err));
     gmv__draft_add(draft, &(*out_column)->node);
     return GMV_OK;
 }

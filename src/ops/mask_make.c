@@ -157,8 +157,14 @@ static gmv_status column_nans_draft(gmv_draft *draft, gmv_mask_input *input,
         GMV_TRY(
             gmv_copy_within(draft->stream, data->ptr, input->address, (uint64_t)data->nbytes, err));
     GMV_TRY(gmv_stream_finish(draft->stream, err));
-    GMV_TRY(gmv_column_prepare(draft->operation, input->type, (int32_t)input->size, 0,
-                               (int32_t)null_count, data, mask, creation, false, out_column, err));
+    const gmv_column_parts parts = {
+        .type = input->type,
+        .size = (int32_t)input->size,
+        .null_count = (int32_t)null_count,
+        .data = data,
+        .null_mask = mask,
+    };
+    GMV_TRY(gmv_column_prepare(draft->operation, &parts, creation, false, out_column, err));
     gmv__draft_add(draft, &(*out_column)->node);
     return GMV_OK;
 }
@@ -198,8 +204,12 @@ static gmv_status bools_draft(gmv_draft *draft, gmv_view *bitmask, gmv_bit_range
         GMV_TRY(gmv__draft_use(draft, bitmask, err));
         GMV_TRY(gmv_kernel_bits_to_bools(draft->stream, &to_bools, err));
     }
-    GMV_TRY(gmv_column_prepare(draft->operation, (gmv_cudf_type){.id = GMV_CUDF_BOOL8},
-                               (int32_t)rows, 0, 0, data, NULL, creation, false, out_column, err));
+    const gmv_column_parts parts = {
+        .type = {.id = GMV_CUDF_BOOL8},
+        .size = (int32_t)rows,
+        .data = data,
+    };
+    GMV_TRY(gmv_column_prepare(draft->operation, &parts, creation, false, out_column, err));
     gmv__draft_add(draft, &(*out_column)->node);
     return GMV_OK;
 }

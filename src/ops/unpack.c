@@ -172,10 +172,14 @@ static gmv_status unpack_column(unpack_job *job, size_t index, gmv_error *err)
                                        job->gpu_data->nbytes - entry->null_mask_offset);
         GMV_TRY(unpack_view(job, entry->null_mask_offset, nbytes, &parts->mask, err));
     }
-    const gmv_cudf_type type = {entry->type_id, entry->scale};
-    const int32_t null_count = (int32_t)(entry->size - job->valid_counts[index]);
-    return gmv_column_prepare(job->operation, type, entry->size, 0, null_count, parts->data,
-                              parts->mask, NULL, true, &parts->column, err);
+    const gmv_column_parts column = {
+        .type = {entry->type_id, entry->scale},
+        .size = entry->size,
+        .null_count = (int32_t)(entry->size - job->valid_counts[index]),
+        .data = parts->data,
+        .null_mask = parts->mask,
+    };
+    return gmv_column_prepare(job->operation, &column, NULL, true, &parts->column, err);
 }
 
 static gmv_status unpack_table(unpack_job *job, const gmv_creation *creation, gmv_error *err)

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Columns: a cuDF type over data, null mask and (nested types, later) children. */
+/*
+ * Columns: a cuDF type over data, null mask and children. Row r of a column is element and bit
+ * `offset + r` of its data and mask. The same holds one level down: element i of an offsets child
+ * is its row `offset of the parent + i`, and row r of a struct is row `offset + r` of each field,
+ * the child's own offset added. A column may be the child of several others and several times of
+ * one, so the tree below it can be far larger than what is stored: it is counted when a column is
+ * made, and bounded.
+ */
 #ifndef GMV_OPS_COLUMN_H
 #define GMV_OPS_COLUMN_H
 
 #include <gmv/device/kernels.h>
+#include <gmv/model/packed_metadata.h>
 #include <gmv/ops/view.h>
 
 GMV_BEGIN_DECLS
@@ -18,7 +26,10 @@ typedef struct gmv_column {
     gmv_view *null_mask; /* owner; NULL if none */
     uint32_t n_children;
     struct gmv_column **children; /* owners; fixed-width types have none */
-    int32_t device;               /* ordinal, -1 for none */
+    int32_t device;               /* ordinal, -1 for none; one for the whole tree */
+    uint32_t depth;               /* levels below this one: 0 without children */
+    uint32_t n_entries;           /* columns of the tree, this one included */
+    int64_t device_buffer_size;   /* of the tree */
 } gmv_column;
 
 static inline gmv_column *gmv_column_of(gmv_node *node)
@@ -87,10 +98,28 @@ GMV_NODISCARD gmv_status gmv_column_from_view(gmv_operation *operation, gmv_view
                                               const gmv_creation *creation, gmv_column **out_column,
                                               gmv_error *err);
 
-/* Prepares (does not publish) a column whose parts are prepared or published. For ops. */
-GMV_NODISCARD gmv_status gmv_column_prepare(gmv_operation *operation, gmv_cudf_type type,
-                                            int32_t size, int32_t offset, int32_t null_count,
-                                            gmv_view *data, gmv_view *null_mask,
+/* Deepest nesting (as unpack reads it), and most columns in one tree. */
+#define GMV_COLUMN_DEPTH_MAX   GMV_PACKED_DEPTH_MAX
+#define GMV_COLUMN_ENTRIES_MAX (1u << 20)
+
+/* What a column is made of. All parts are prepared or published, and lie on one device. */
+typedef struct gmv_column_parts {
+    gmv_cudf_type type;
+    int32_t size;
+    int32_t offset;
+    int32_t null_count;
+    gmv_view *data;      /* NULL: none */
+    gmv_view *null_mask; /* NULL: none */
+    gmv_column *const *children;
+    size_t n_children;
+} gmv_column_parts;
+
+/*
+ * Prepares (does not publish) a column. For ops.
+ *
+ * @retval GMV_ERR_QUOTA_EXCEEDED  deeper or larger than the bounds above (pointer "/children")
+ */
+GMV_NODISCARD gmv_status gmv_column_prepare(gmv_operation *operation, const gmv_column_parts *parts,
                                             const gmv_creation *creation, bool inner,
                                             gmv_column **out_column, gmv_error *err);
 void gmv_column_discard(gmv_engine *engine, gmv_column *column);
