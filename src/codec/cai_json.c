@@ -146,6 +146,7 @@ gmv_status gmv_cai_json_check_types(const json_t *value, gmv_error *err)
 typedef struct cai_reader {
     const json_t *value;
     bool is_mask;
+    const gmv_dtype *named;
     gmv_cai *out;
 } cai_reader;
 
@@ -177,6 +178,9 @@ static gmv_status cai_read_typestr(const cai_reader *reader, gmv_error *err)
         reader->out->dtype = GMV_DTYPE_U1;
         return GMV_OK;
     }
+    if (reader->named != NULL)
+        return gmv_dtype_parse_named(text, json_string_length(member), *reader->named,
+                                     &reader->out->dtype, err);
     return gmv_dtype_parse(text, json_string_length(member), &reader->out->dtype, err);
 }
 
@@ -341,7 +345,7 @@ static gmv_status cai_read_members(const cai_reader *reader, bool has_event, gmv
 
 static gmv_status cai_read_mask(const json_t *value, bool has_event, gmv_cai *out, gmv_error *err)
 {
-    cai_reader reader = {value, true, out};
+    cai_reader reader = {value, true, NULL, out};
     gmv_status status;
     if (cai_mask_of(value) != NULL)
         status = gmv_fail(err, GMV_ERR_VALUE, "/mask", "a mask cannot have a mask");
@@ -352,10 +356,10 @@ static gmv_status cai_read_mask(const json_t *value, bool has_event, gmv_cai *ou
     return status;
 }
 
-gmv_status gmv_cai_json_read(const json_t *value, bool has_event, gmv_cai_payload *out_payload,
-                             char **out_text, gmv_error *err)
+gmv_status gmv_cai_json_read(const json_t *value, bool has_event, const gmv_dtype *named,
+                             gmv_cai_payload *out_payload, char **out_text, gmv_error *err)
 {
-    cai_reader reader = {value, false, &out_payload->cai};
+    cai_reader reader = {value, false, named, &out_payload->cai};
     GMV_TRY(cai_read_members(&reader, has_event, err));
     const json_t *mask = cai_mask_of(value);
     out_payload->has_mask = mask != NULL;

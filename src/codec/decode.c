@@ -290,11 +290,34 @@ static gmv_status decode_read_name(const gmv_field *field, const json_t *value,
     return gmv_fail(err, GMV_ERR_VALUE, "", "%s has no such value", field->name);
 }
 
+static gmv_status decode_read_dtype_name(const gmv_field *field, const json_t *value,
+                                         const decode_target *target, gmv_error *err)
+{
+    gmv_optional_dtype *out = target->place;
+    out->given = true;
+    if (gmv_dtype_by_name(json_string_value(value), json_string_length(value), &out->dtype))
+        return GMV_OK;
+    return gmv_fail(err, GMV_ERR_VALUE, "",
+                    "only the types that have no type string are named here: bfloat16, "
+                    "float8_e4m3fn and float8_e5m2");
+}
+
+/* The type that an earlier field has named, or NULL. */
+static const gmv_dtype *decode_named_dtype(const gmv_field *field, const decode_target *target)
+{
+    const gmv_optional_dtype *named =
+        (const void *)((const char *)target->whole + field->dtype_offset);
+    return field->dtype_offset != 0 && named->given ? &named->dtype : NULL;
+}
+
 static gmv_status decode_read_typestr(const gmv_field *field, const json_t *value,
                                       const decode_target *target, gmv_error *err)
 {
-    gmv_status status =
-        gmv_dtype_parse(json_string_value(value), json_string_length(value), target->place, err);
+    const gmv_dtype *named = decode_named_dtype(field, target);
+    const char *text = json_string_value(value);
+    size_t length = json_string_length(value);
+    gmv_status status = named ? gmv_dtype_parse_named(text, length, *named, target->place, err)
+                              : gmv_dtype_parse(text, length, target->place, err);
     /* It names its own member, which the caller is about to do. */
     if (status != GMV_OK && err != NULL)
         err->pointer[0] = '\0';
@@ -405,8 +428,8 @@ static gmv_status decode_read_object(const gmv_field *field, const json_t *value
 static gmv_status decode_read_cai(const gmv_field *field, const json_t *value,
                                   const decode_target *target, gmv_error *err)
 {
-    return gmv_cai_json_read(value, field->with_event, target->place, &target->document->payload,
-                             err);
+    return gmv_cai_json_read(value, field->with_event, decode_named_dtype(field, target),
+                             target->place, &target->document->payload, err);
 }
 
 typedef struct decode_type {
@@ -423,6 +446,7 @@ static const decode_type decode_types[] = {
     [GMV_FIELD_TEXT] = {decode_check_string, decode_read_text},
     [GMV_FIELD_LABEL] = {decode_check_string, decode_read_label},
     [GMV_FIELD_NAME] = {decode_check_string, decode_read_name},
+    [GMV_FIELD_DTYPE_NAME] = {decode_check_string, decode_read_dtype_name},
     [GMV_FIELD_TYPESTR] = {decode_check_string, decode_read_typestr},
     [GMV_FIELD_CUDF_NAME] = {decode_check_string, decode_read_cudf_name},
     [GMV_FIELD_REFERENCE] = {decode_check_string, decode_read_reference},

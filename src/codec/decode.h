@@ -29,6 +29,12 @@ typedef struct gmv_text {
     size_t length;
 } gmv_text;
 
+/* A machine-learning type by its name. Before the type string in its table. */
+typedef struct gmv_optional_dtype {
+    bool given;
+    gmv_dtype dtype;
+} gmv_optional_dtype;
+
 /* A handle in a body. A string that is no id at all stays until look-up, where it is unknown. */
 typedef struct gmv_reference {
     bool given;
@@ -77,7 +83,8 @@ typedef enum gmv_field_type {
     GMV_FIELD_TEXT,           /* gmv_text */
     GMV_FIELD_LABEL,          /* gmv_text of at most GMV_LABEL_CHARACTERS_MAX characters */
     GMV_FIELD_NAME,           /* int: the index in `names` */
-    GMV_FIELD_TYPESTR,        /* gmv_dtype */
+    GMV_FIELD_DTYPE_NAME,     /* gmv_optional_dtype */
+    GMV_FIELD_TYPESTR,        /* gmv_dtype, of the type named at `dtype_offset` if there is one */
     GMV_FIELD_CUDF_NAME,      /* int32_t: a cuDF type id by its name */
     GMV_FIELD_REFERENCE,      /* gmv_reference */
     GMV_FIELD_REFERENCES,     /* gmv_references */
@@ -97,6 +104,7 @@ typedef struct gmv_field {
     const struct gmv_field *fields; /* OBJECT: ends with a field without name */
     size_t given_offset;            /* OBJECT: in the outer struct */
     bool with_event;                /* CAI: streams of other processes pass */
+    size_t dtype_offset; /* CAI, TYPESTR: in the struct; 0: no name. An earlier field than this */
 } gmv_field;
 
 #define GMV_FIELD(name, type, struct_type, member)                     \

@@ -32,10 +32,13 @@ GMV_NODISCARD gmv_status gmv_decode_each(const json_t *array, gmv_decode_entry d
 /* Puts "/name" before the pointer of `err`; names that cannot be shown leave it at the parent. */
 void gmv_decode_prefix_member(gmv_error *err, const char *name);
 
-/* A CAI payload: first the types of all its members, then their values. Pointers are relative. */
+/*
+ * A CAI payload: first the types of all its members, then their values. Pointers are relative.
+ * `named` (NULL: none) is the machine-learning type that the elements are said to be of.
+ */
 GMV_NODISCARD gmv_status gmv_cai_json_check_types(const json_t *value, gmv_error *err);
 GMV_NODISCARD gmv_status gmv_cai_json_read(const json_t *value, bool has_event,
-                                           gmv_cai_payload *out_payload, char **out_text,
-                                           gmv_error *err);
+                                           const gmv_dtype *named, gmv_cai_payload *out_payload,
+                                           char **out_text, gmv_error *err);
 
 #endif

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gmv/model/dtype_float.h>
+
 #include "codec/json_writer.h"
 
 #define FLOAT_TEXT_MAX 48
@@ -14,12 +16,13 @@
     (-5) /* decimal exponents above this and below the next are written plainly */
 #define FLOAT_PLAIN_TO 16
 
-/* What tells the three types apart. The value itself travels as a double, which holds each exactly.
+/* What tells the types apart. The value itself travels as a double, which holds each exactly.
  */
 typedef struct float_type {
     int safe_digits; /* any decimal of so many digits survives a trip through a normal value */
     int most_digits; /* so many always suffice */
     double least_normal;
+    bool has_whole; /* whole numbers below 10^6 have no text shorter than all of their digits */
     bool (*reads_back)(const char *text, double value);
 } float_type;
 
@@ -46,34 +49,27 @@ static bool float32_reads_back(const char *text, double value)
     return strtof(text, NULL) == (float)value;
 }
 
-/* Rounds a non-negative double below 2^52 to an integer, ties to even. */
-static double float_round_even(double value)
-{
-    const double big = 4503599627370496.0;
-    volatile double sum = value + big;
-    return sum - big;
-}
+/* The formats are few, and a text is tried for one of them: a function each. */
+#define FLOAT_READS_BACK(name, dtype)                                                           \
+    static bool name##_reads_back(const char *text, double value)                               \
+    {                                                                                           \
+        double read = strtod(text, NULL);                                                       \
+        double magnitude = read < 0 ? -read : read;                                             \
+        return gmv_small_float_round(gmv_small_float_describe(GMV_DTYPE_##dtype), magnitude) == \
+               (value < 0 ? -value : value);                                                    \
+    }
 
-/* The magnitude rounded to binary16, as a double; beyond the largest one it is 65536. */
-static double float16_round(double magnitude)
-{
-    double unit = 1.0 / 16777216; /* 2^-24, the spacing of the subnormals */
-    for (double top = 1.0 / 8192; magnitude >= top && top < 65536; top *= 2)
-        unit *= 2;
-    double rounded = float_round_even(magnitude / unit) * unit;
-    return rounded >= 65520 ? 65536 : rounded;
-}
+FLOAT_READS_BACK(float16, F2)
+FLOAT_READS_BACK(bfloat16, BF16)
+FLOAT_READS_BACK(float8_e4m3fn, F8_E4M3FN)
+FLOAT_READS_BACK(float8_e5m2, F8_E5M2)
 
-static bool float16_reads_back(const char *text, double value)
-{
-    double read = strtod(text, NULL);
-    double magnitude = read < 0 ? -read : read;
-    return float16_round(magnitude) == (value < 0 ? -value : value);
-}
-
-static const float_type float16_type = {3, 5, 6.103515625e-05, float16_reads_back};
-static const float_type float32_type = {6, 9, 1.1754943508222875e-38, float32_reads_back};
-static const float_type float64_type = {15, 17, 2.2250738585072014e-308, float64_reads_back};
+static const float_type float16_type = {3, 5, 6.103515625e-05, false, float16_reads_back};
+static const float_type bfloat16_type = {2, 4, 1.1754943508222875e-38, false, bfloat16_reads_back};
+static const float_type float8_e4m3fn_type = {1, 3, 0.015625, false, float8_e4m3fn_reads_back};
+static const float_type float8_e5m2_type = {1, 2, 6.103515625e-05, false, float8_e5m2_reads_back};
+static const float_type float32_type = {6, 9, 1.1754943508222875e-38, true, float32_reads_back};
+static const float_type float64_type = {15, 17, 2.2250738585072014e-308, true, float64_reads_back};
 
 /* Splits what "%.*e" wrote. */
 static void float_split(const char *text, float_decimal *out)
@@ -203,7 +199,7 @@ static void float_put(gmv_json_writer *writer, const float_type *type, double va
         gmv_json_put_raw(writer, negative ? "-0.0" : "0.0", negative ? 4 : 3);
     } else if (value - value != 0) {
         gmv_json_put_raw(writer, value > 0 ? "\"Infinity\"" : "\"-Infinity\"", value > 0 ? 10 : 11);
-    } else if (type == &float16_type || !float_put_whole(writer, value)) {
+    } else if (!type->has_whole || !float_put_whole(writer, value)) {
         char text[FLOAT_TEXT_MAX];
         float_decimal decimal;
         float_shortest(type, value, &decimal);
@@ -226,22 +222,28 @@ void gmv_json_put_float64(gmv_json_writer *writer, double value)
     float_put(writer, &float64_type, value);
 }
 
-float gmv_float16_value(uint16_t bits)
+static void float_put_small(gmv_json_writer *writer, const float_type *type, gmv_dtype dtype,
+                            uint16_t bits)
 {
-    uint32_t exponent = (bits >> 10) & 0x1F;
-    uint32_t mantissa = bits & 0x3FF;
-    if (exponent == 0) {
-        float magnitude = (float)mantissa / 16777216.0f;
-        return bits >> 15 ? -magnitude : magnitude;
-    }
-    uint32_t wide = (uint32_t)(bits >> 15) << 31 | mantissa << 13;
-    wide |= exponent == 0x1F ? 0x7F800000u : (exponent + 112) << 23;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return value;
+    float_put(writer, type, (double)gmv_small_float_value(gmv_small_float_describe(dtype), bits));
 }
 
 void gmv_json_put_float16(gmv_json_writer *writer, uint16_t bits)
 {
-    float_put(writer, &float16_type, (double)gmv_float16_value(bits));
+    float_put_small(writer, &float16_type, GMV_DTYPE_F2, bits);
+}
+
+void gmv_json_put_bfloat16(gmv_json_writer *writer, uint16_t bits)
+{
+    float_put_small(writer, &bfloat16_type, GMV_DTYPE_BF16, bits);
+}
+
+void gmv_json_put_float8_e4m3fn(gmv_json_writer *writer, uint8_t bits)
+{
+    float_put_small(writer, &float8_e4m3fn_type, GMV_DTYPE_F8_E4M3FN, bits);
+}
+
+void gmv_json_put_float8_e5m2(gmv_json_writer *writer, uint8_t bits)
+{
+    float_put_small(writer, &float8_e5m2_type, GMV_DTYPE_F8_E5M2, bits);
 }

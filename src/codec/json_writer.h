@@ -110,14 +110,14 @@ void gmv_json_put_id(gmv_json_writer *writer, const gmv_id *id);     /* kind 0: 
 
 /*
  * Floats: a point or an exponent and the fewest digits that read back to the same value in the
- * given type; "NaN", "Infinity" and "-Infinity" as strings. f2 is given by its bits.
+ * given type; "NaN", "Infinity" and "-Infinity" as strings. Small floats are given by their bits.
  */
-void gmv_json_put_float16(gmv_json_writer *writer, uint16_t bits);
 void gmv_json_put_float32(gmv_json_writer *writer, float value);
 void gmv_json_put_float64(gmv_json_writer *writer, double value);
-
-/* The value of IEEE 754 binary16 bits, exactly. */
-float gmv_float16_value(uint16_t bits);
+void gmv_json_put_float16(gmv_json_writer *writer, uint16_t bits);
+void gmv_json_put_bfloat16(gmv_json_writer *writer, uint16_t bits);
+void gmv_json_put_float8_e4m3fn(gmv_json_writer *writer, uint8_t bits);
+void gmv_json_put_float8_e5m2(gmv_json_writer *writer, uint8_t bits);
 
 /* ---- members: key and value
  * ---------------------------------------------------------------------- */

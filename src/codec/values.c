@@ -7,7 +7,7 @@
 
 typedef void (*values_put)(gmv_json_writer *writer, const unsigned char *element, int32_t scale);
 
-#define VALUES_PUT_INTEGER(name, type, put)                                              \
+#define VALUES_PUT_NUMBER(name, type, put)                                               \
     static void values_put_##name(gmv_json_writer *writer, const unsigned char *element, \
                                   int32_t scale)                                         \
     {                                                                                    \
@@ -16,17 +16,20 @@ typedef void (*values_put)(gmv_json_writer *writer, const unsigned char *element
         put(writer, value);                                                              \
     }
 
-VALUES_PUT_INTEGER(u1, uint8_t, gmv_json_put_uint64)
-VALUES_PUT_INTEGER(u2, uint16_t, gmv_json_put_uint64)
-VALUES_PUT_INTEGER(u4, uint32_t, gmv_json_put_uint64)
-VALUES_PUT_INTEGER(u8, uint64_t, gmv_json_put_uint64)
-VALUES_PUT_INTEGER(i1, int8_t, gmv_json_put_int64)
-VALUES_PUT_INTEGER(i2, int16_t, gmv_json_put_int64)
-VALUES_PUT_INTEGER(i4, int32_t, gmv_json_put_int64)
-VALUES_PUT_INTEGER(i8, int64_t, gmv_json_put_int64)
-VALUES_PUT_INTEGER(f2, uint16_t, gmv_json_put_float16)
-VALUES_PUT_INTEGER(f4, float, gmv_json_put_float32)
-VALUES_PUT_INTEGER(f8, double, gmv_json_put_float64)
+VALUES_PUT_NUMBER(u1, uint8_t, gmv_json_put_uint64)
+VALUES_PUT_NUMBER(u2, uint16_t, gmv_json_put_uint64)
+VALUES_PUT_NUMBER(u4, uint32_t, gmv_json_put_uint64)
+VALUES_PUT_NUMBER(u8, uint64_t, gmv_json_put_uint64)
+VALUES_PUT_NUMBER(i1, int8_t, gmv_json_put_int64)
+VALUES_PUT_NUMBER(i2, int16_t, gmv_json_put_int64)
+VALUES_PUT_NUMBER(i4, int32_t, gmv_json_put_int64)
+VALUES_PUT_NUMBER(i8, int64_t, gmv_json_put_int64)
+VALUES_PUT_NUMBER(f2, uint16_t, gmv_json_put_float16)
+VALUES_PUT_NUMBER(bf16, uint16_t, gmv_json_put_bfloat16)
+VALUES_PUT_NUMBER(f8_e4m3fn, uint8_t, gmv_json_put_float8_e4m3fn)
+VALUES_PUT_NUMBER(f8_e5m2, uint8_t, gmv_json_put_float8_e5m2)
+VALUES_PUT_NUMBER(f4, float, gmv_json_put_float32)
+VALUES_PUT_NUMBER(f8, double, gmv_json_put_float64)
 
 static void values_put_b1(gmv_json_writer *writer, const unsigned char *element, int32_t scale)
 {
@@ -213,17 +216,19 @@ VALUES_PUT_DECIMAL(decimal128, __int128)
  * -------------------------------------------------------------------------------------- */
 
 static const values_put values_by_dtype[GMV_DTYPE_COUNT] = {
-    [GMV_DTYPE_U1] = values_put_u1,    [GMV_DTYPE_U2] = values_put_u2,
-    [GMV_DTYPE_U4] = values_put_u4,    [GMV_DTYPE_U8] = values_put_u8,
-    [GMV_DTYPE_I1] = values_put_i1,    [GMV_DTYPE_I2] = values_put_i2,
-    [GMV_DTYPE_I4] = values_put_i4,    [GMV_DTYPE_I8] = values_put_i8,
-    [GMV_DTYPE_F2] = values_put_f2,    [GMV_DTYPE_F4] = values_put_f4,
-    [GMV_DTYPE_F8] = values_put_f8,    [GMV_DTYPE_B1] = values_put_b1,
-    [GMV_DTYPE_C8] = values_put_c8,    [GMV_DTYPE_C16] = values_put_c16,
-    [GMV_DTYPE_M8_S] = values_put_i8,  [GMV_DTYPE_M8_MS] = values_put_i8,
-    [GMV_DTYPE_M8_US] = values_put_i8, [GMV_DTYPE_M8_NS] = values_put_i8,
-    [GMV_DTYPE_TD_S] = values_put_i8,  [GMV_DTYPE_TD_MS] = values_put_i8,
-    [GMV_DTYPE_TD_US] = values_put_i8, [GMV_DTYPE_TD_NS] = values_put_i8,
+    [GMV_DTYPE_U1] = values_put_u1,           [GMV_DTYPE_U2] = values_put_u2,
+    [GMV_DTYPE_U4] = values_put_u4,           [GMV_DTYPE_U8] = values_put_u8,
+    [GMV_DTYPE_I1] = values_put_i1,           [GMV_DTYPE_I2] = values_put_i2,
+    [GMV_DTYPE_I4] = values_put_i4,           [GMV_DTYPE_I8] = values_put_i8,
+    [GMV_DTYPE_F2] = values_put_f2,           [GMV_DTYPE_F4] = values_put_f4,
+    [GMV_DTYPE_F8] = values_put_f8,           [GMV_DTYPE_B1] = values_put_b1,
+    [GMV_DTYPE_C8] = values_put_c8,           [GMV_DTYPE_C16] = values_put_c16,
+    [GMV_DTYPE_M8_S] = values_put_i8,         [GMV_DTYPE_M8_MS] = values_put_i8,
+    [GMV_DTYPE_M8_US] = values_put_i8,        [GMV_DTYPE_M8_NS] = values_put_i8,
+    [GMV_DTYPE_TD_S] = values_put_i8,         [GMV_DTYPE_TD_MS] = values_put_i8,
+    [GMV_DTYPE_TD_US] = values_put_i8,        [GMV_DTYPE_TD_NS] = values_put_i8,
+    [GMV_DTYPE_BF16] = values_put_bf16,       [GMV_DTYPE_F8_E4M3FN] = values_put_f8_e4m3fn,
+    [GMV_DTYPE_F8_E5M2] = values_put_f8_e5m2,
 };
 
 static const values_put values_by_cudf_type[GMV_CUDF_TYPE_COUNT] = {

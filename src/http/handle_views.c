@@ -16,18 +16,6 @@ static gmv_status view_answer_made(gmv_request *request, gmv_reply *reply, gmv_v
     return gmv_reply_finish_made(request, reply, &view->node, err);
 }
 
-/* Machine-learning types have names but no type strings; none is served yet. */
-static gmv_status view_check_dtype(const gmv_text *dtype, gmv_error *err)
-{
-    static const char *const names[] = {"bfloat16", "float8_e4m3fn", "float8_e5m2"};
-    if (dtype->text == NULL)
-        return GMV_OK;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(dtype->text, names[i]) == 0)
-            return gmv_fail(err, GMV_ERR_DTYPE_UNSUPPORTED, "/dtype", "%s is not served", names[i]);
-    return gmv_fail(err, GMV_ERR_VALUE, "/dtype", "dtype has no such value");
-}
-
 /* ---- from a payload
  * ------------------------------------------------------------------------------ */
 
@@ -36,7 +24,7 @@ typedef struct payload_members {
     gmv_reference buffer;
     gmv_text event;
     int mask_kind; /* index in mask_kinds, or -1 */
-    gmv_text dtype;
+    gmv_optional_dtype dtype;
     gmv_text label;
 } payload_members;
 
@@ -45,12 +33,14 @@ static const gmv_mask_kind payload_mask_values[] = {GMV_MASK_BOOLS, GMV_MASK_BYT
 
 /* Streams of other processes pass here: whether there is an event is known once all is read. */
 static const gmv_field payload_fields[] = {
+    GMV_FIELD("dtype", DTYPE_NAME, payload_members, dtype),
     {
         .name = "cuda_array_interface",
         .type = GMV_FIELD_CAI,
         .required = true,
         .offset = offsetof(payload_members, payload),
         .with_event = true,
+        .dtype_offset = offsetof(payload_members, dtype),
     },
     GMV_FIELD("buffer", REFERENCE, payload_members, buffer),
     GMV_FIELD("event", TEXT, payload_members, event),
@@ -60,7 +50,6 @@ static const gmv_field payload_fields[] = {
         .offset = offsetof(payload_members, mask_kind),
         .names = payload_mask_kinds,
     },
-    GMV_FIELD("dtype", TEXT, payload_members, dtype),
     GMV_FIELD("label", LABEL, payload_members, label),
     GMV_FIELD_END,
 };
@@ -96,7 +85,6 @@ static gmv_status payload_run(gmv_request *request, gmv_reply *reply, void *cont
     gmv_node *buffer;
     gmv_view *view;
     GMV_TRY(payload_check_streams(members, err));
-    GMV_TRY(view_check_dtype(&members->dtype, err));
     GMV_TRY(
         gmv_find_reference(request, &members->buffer, GMV_KIND_BUFFER, "/buffer", &buffer, err));
     uint8_t event[GMV_IPC_HANDLE_NBYTES];
@@ -134,17 +122,23 @@ typedef struct typed_members {
     gmv_int64s strides;
     int64_t offset;
     bool readonly;
-    gmv_text dtype_name;
+    gmv_optional_dtype dtype_name;
     gmv_text label;
 } typed_members;
 
 static const gmv_field typed_fields[] = {
-    GMV_FIELD_REQUIRED("typestr", TYPESTR, typed_members, dtype),
+    GMV_FIELD("dtype", DTYPE_NAME, typed_members, dtype_name),
+    {
+        .name = "typestr",
+        .type = GMV_FIELD_TYPESTR,
+        .required = true,
+        .offset = offsetof(typed_members, dtype),
+        .dtype_offset = offsetof(typed_members, dtype_name),
+    },
     GMV_FIELD_REQUIRED("shape", INT64S, typed_members, shape),
     GMV_FIELD("strides", INT64S, typed_members, strides),
     GMV_FIELD("offset", INT64, typed_members, offset),
     GMV_FIELD("readonly", BOOL, typed_members, readonly),
-    GMV_FIELD("dtype", TEXT, typed_members, dtype_name),
     GMV_FIELD("label", LABEL, typed_members, label),
     GMV_FIELD_END,
 };
@@ -179,7 +173,6 @@ static gmv_status typed_run(gmv_request *request, gmv_reply *reply, void *contex
     gmv_node *parent;
     gmv_view *view;
     GMV_TRY(typed_layout(members, &typed.layout, err));
-    GMV_TRY(view_check_dtype(&members->dtype_name, err));
     GMV_TRY(gmv_view_check_typed(&typed, err));
     GMV_TRY(gmv_request_target(request, &parent, err));
     GMV_TRY(gmv_view_create_typed(request->operation, parent, &typed, &creation, &view, err));

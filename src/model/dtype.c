@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Type strings. The grammar is checked first; as it leaves each type one spelling behind the byte
- * order, what is served is then found by comparing text with the table.
+ * order, what is served is then found by comparing text with the table. Raw bytes are served under
+ * the name of a machine-learning type only.
  */
 #include <gmv/model/dtype.h>
 
@@ -20,6 +21,24 @@ const gmv_dtype_info *gmv_dtype_describe(gmv_dtype dtype)
 {
     unsigned index = (unsigned)dtype;
     return &dtype_infos[index < GMV_DTYPE_COUNT ? index : GMV_DTYPE_U1];
+}
+
+bool gmv_dtype_is_named_only(gmv_dtype dtype)
+{
+    return gmv_dtype_describe(dtype)->typestr[1] == 'V';
+}
+
+bool gmv_dtype_by_name(const char *name, size_t length, gmv_dtype *out_dtype)
+{
+    for (int i = 0; i < GMV_DTYPE_COUNT; i++) {
+        const char *own = dtype_infos[i].name;
+        if (gmv_dtype_is_named_only((gmv_dtype)i) && strlen(own) == length &&
+            memcmp(own, name, length) == 0) {
+            *out_dtype = (gmv_dtype)i;
+            return true;
+        }
+    }
+    return false;
 }
 
 bool gmv_dtype_from_cudf(int32_t type_id, gmv_dtype *out_dtype)
@@ -123,7 +142,19 @@ static gmv_status dtype_refuse(gmv_status status, const char *typestr, size_t le
     return gmv_fail(err, status, "/typestr", "type string '%.*s' %s", (int)length, typestr, why);
 }
 
-gmv_status gmv_dtype_parse(const char *typestr, size_t length, gmv_dtype *out_dtype, gmv_error *err)
+/* A type that the string stands for by itself, or GMV_DTYPE_COUNT. Well formed. */
+static gmv_dtype dtype_find(const char *typestr, size_t length)
+{
+    for (int i = 0; i < GMV_DTYPE_COUNT; i++) {
+        const char *served = dtype_infos[i].typestr;
+        if (!gmv_dtype_is_named_only((gmv_dtype)i) && strlen(served) == length &&
+            memcmp(served + 1, typestr + 1, length - 1) == 0)
+            return (gmv_dtype)i;
+    }
+    return GMV_DTYPE_COUNT;
+}
+
+static gmv_status dtype_check(const char *typestr, size_t length, gmv_error *err)
 {
     if (!dtype_is_well_formed(typestr, length))
         return dtype_refuse(GMV_ERR_VALUE, typestr, length,
@@ -132,13 +163,34 @@ gmv_status gmv_dtype_parse(const char *typestr, size_t length, gmv_dtype *out_dt
     if (typestr[0] == '>')
         return dtype_refuse(GMV_ERR_DTYPE_UNSUPPORTED, typestr, length,
                             "is big-endian; convert the data to little-endian first", err);
-    for (int i = 0; i < GMV_DTYPE_COUNT; i++) {
-        const char *served = dtype_infos[i].typestr;
-        if (strlen(served) == length && memcmp(served + 1, typestr + 1, length - 1) == 0) {
-            *out_dtype = (gmv_dtype)i;
-            return GMV_OK;
-        }
-    }
-    return dtype_refuse(GMV_ERR_DTYPE_UNSUPPORTED, typestr, length,
-                        "is well formed, but elements of this type are not served", err);
+    return GMV_OK;
+}
+
+gmv_status gmv_dtype_parse(const char *typestr, size_t length, gmv_dtype *out_dtype, gmv_error *err)
+{
+    GMV_TRY(dtype_check(typestr, length, err));
+    gmv_dtype found = dtype_find(typestr, length);
+    if (found == GMV_DTYPE_COUNT)
+        return dtype_refuse(GMV_ERR_DTYPE_UNSUPPORTED, typestr, length,
+                            "is well formed, but elements of this type are not served", err);
+    *out_dtype = found;
+    return GMV_OK;
+}
+
+gmv_status gmv_dtype_parse_named(const char *typestr, size_t length, gmv_dtype named,
+                                 gmv_dtype *out_dtype, gmv_error *err)
+{
+    const gmv_dtype_info *info = gmv_dtype_describe(named);
+    GMV_TRY(dtype_check(typestr, length, err));
+    gmv_dtype found = dtype_find(typestr, length);
+    bool is_raw =
+        strlen(info->typestr) == length && memcmp(info->typestr + 1, typestr + 1, length - 1) == 0;
+    if (found == GMV_DTYPE_COUNT && !is_raw)
+        return dtype_refuse(GMV_ERR_DTYPE_UNSUPPORTED, typestr, length,
+                            "is well formed, but not of a size that the dtype has", err);
+    if (!is_raw && gmv_dtype_describe(found)->itemsize != info->itemsize)
+        return dtype_refuse(GMV_ERR_VALUE, typestr, length, "has another item size than the dtype",
+                            err);
+    *out_dtype = named;
+    return GMV_OK;
 }

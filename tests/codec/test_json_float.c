@@ -7,6 +7,8 @@
 
 #include <criterion/criterion.h>
 
+#include <gmv/model/dtype_float.h>
+
 #include "codec/json_writer.h"
 
 #define FLOAT_RANDOM_ROUNDS 20000
@@ -301,5 +303,107 @@ Test(json_float, every_binary16_is_shortest)
     cr_assert_str_eq(float_text16(&out, 0x2E66), "0.1");
     cr_assert_str_eq(float_text16(&out, 0x7BFF), "65500.0");
     cr_assert_str_eq(float_text16(&out, 0x0001), "6e-8");
+    gmv_strbuf_fini(&out);
+}
+
+/* ---- the other small floats: all of them, against the table of their values
+ * ---------------------------------------- */
+
+typedef struct float_small {
+    gmv_dtype dtype;
+    unsigned finite; /* patterns of bits below it are finite and not negative */
+    double beyond;   /* where the value after the largest would be */
+} float_small;
+
+static const float_small float_smalls[] = {
+    {GMV_DTYPE_BF16, 0x7F80, 0x1p128},
+    {GMV_DTYPE_F8_E4M3FN, 0x7F, 480},
+    {GMV_DTYPE_F8_E5M2, 0x7C, 65536},
+};
+
+static const float_small *float_tried;
+
+static double float_small_at(const float_small *small, unsigned bits)
+{
+    if (bits >= small->finite)
+        return small->beyond;
+    return (double)gmv_small_float_value(gmv_small_float_describe(small->dtype), (uint16_t)bits);
+}
+
+static bool float_same_small(const char *text, double value)
+{
+    double read = fabs(strtod(text, NULL));
+    unsigned low = 0, high = float_tried->finite;
+    while (high - low > 1) {
+        unsigned middle = (low + high) / 2;
+        if (float_small_at(float_tried, middle) <= fabs(value))
+            low = middle;
+        else
+            high = middle;
+    }
+    double own = float_small_at(float_tried, low);
+    double below = low == 0 ? 0 : (float_small_at(float_tried, low - 1) + own) / 2;
+    double above = (own + float_small_at(float_tried, low + 1)) / 2;
+    return low % 2 == 0 ? read >= below && read <= above : read > below && read < above;
+}
+
+static const char *float_text_small(gmv_strbuf *out, gmv_dtype dtype, unsigned bits)
+{
+    gmv_json_writer writer = gmv_json_writer_over(out);
+    out->length = 0;
+    if (dtype == GMV_DTYPE_BF16)
+        gmv_json_put_bfloat16(&writer, (uint16_t)bits);
+    else if (dtype == GMV_DTYPE_F8_E4M3FN)
+        gmv_json_put_float8_e4m3fn(&writer, (uint8_t)bits);
+    else
+        gmv_json_put_float8_e5m2(&writer, (uint8_t)bits);
+    return out->data;
+}
+
+Test(json_float, every_machine_learning_float_is_shortest)
+{
+    gmv_strbuf out = GMV_STRBUF_INIT;
+    for (size_t i = 0; i < sizeof float_smalls / sizeof float_smalls[0]; i++) {
+        float_tried = &float_smalls[i];
+        for (unsigned bits = 1; bits < float_tried->finite; bits++) {
+            const char *text = float_text_small(&out, float_tried->dtype, bits);
+            float_check(text, float_small_at(float_tried, bits), float_same_small);
+        }
+    }
+    gmv_strbuf_fini(&out);
+}
+
+Test(json_float, known_machine_learning_floats_have_their_known_texts)
+{
+    static const struct {
+        gmv_dtype dtype;
+        unsigned bits;
+        const char *text;
+    } rows[] = {
+        {GMV_DTYPE_BF16, 0x3F80, "1.0"},
+        {GMV_DTYPE_BF16, 0x3DCD, "0.1"},
+        {GMV_DTYPE_BF16, 0xC049, "-3.14"},
+        {GMV_DTYPE_BF16, 0x7F7F, "3.39e+38"},
+        {GMV_DTYPE_BF16, 0x0001, "9e-41"},
+        {GMV_DTYPE_BF16, 0x8000, "-0.0"},
+        {GMV_DTYPE_BF16, 0x7F80, "\"Infinity\""},
+        {GMV_DTYPE_BF16, 0xFF80, "\"-Infinity\""},
+        {GMV_DTYPE_BF16, 0x7FC0, "\"NaN\""},
+        {GMV_DTYPE_F8_E4M3FN, 0x38, "1.0"},
+        {GMV_DTYPE_F8_E4M3FN, 0x7E, "450.0"},
+        {GMV_DTYPE_F8_E4M3FN, 0x7F, "\"NaN\""},
+        {GMV_DTYPE_F8_E4M3FN, 0xFF, "\"NaN\""},
+        {GMV_DTYPE_F8_E4M3FN, 0x01, "0.002"},
+        {GMV_DTYPE_F8_E4M3FN, 0x80, "-0.0"},
+        {GMV_DTYPE_F8_E5M2, 0x3C, "1.0"},
+        {GMV_DTYPE_F8_E5M2, 0x7B, "60000.0"},
+        {GMV_DTYPE_F8_E5M2, 0x7C, "\"Infinity\""},
+        {GMV_DTYPE_F8_E5M2, 0xFC, "\"-Infinity\""},
+        {GMV_DTYPE_F8_E5M2, 0x7D, "\"NaN\""},
+        {GMV_DTYPE_F8_E5M2, 0x01, "2e-5"},
+    };
+    gmv_strbuf out = GMV_STRBUF_INIT;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        cr_expect_str_eq(float_text_small(&out, rows[i].dtype, rows[i].bits), rows[i].text);
     gmv_strbuf_fini(&out);
 }

@@ -485,6 +485,47 @@ def test_bfloat16_and_half(client):
     client.refused("POST", "/v1/columns/from_view", 422, "dtype_unsupported", "/view", json={"view": half["id"]})
 
 
+def test_machine_learning_types(client):
+    halves = numpy.array([0x3F80, 0xC049, 0x7F80, 0x7FC0, 0x8000, 0x3DCD], "<u2")
+    buffer = client.upload(halves)
+    payload = cai(buffer["ptr"], [6], "<V2", descr=[["", "<V2"]])
+    with client.unchanged():
+        client.refused("POST", "/v1/views", 422, "dtype_unsupported", "/cuda_array_interface/typestr",
+                       json={"cuda_array_interface": payload})
+        client.refused("POST", "/v1/views", 422, "dtype_unsupported", "/cuda_array_interface/typestr",
+                       json={"cuda_array_interface": payload, "dtype": "float8_e5m2"})
+        client.refused("POST", "/v1/views", 422, "value_error", "/cuda_array_interface/typestr",
+                       json={"cuda_array_interface": cai(buffer["ptr"], [3], "<f4"), "dtype": "bfloat16"})
+        client.refused("POST", "/v1/views", 422, "value_error", "/dtype",
+                       json={"cuda_array_interface": payload, "dtype": "float32"})
+        client.refused("POST", "/v1/views", 422, "type_error", "/dtype",
+                       json={"cuda_array_interface": payload, "dtype": 16})
+    view = client.post("/v1/views", {"cuda_array_interface": payload, "dtype": "bfloat16"})
+    assert (view["typestr"], view["dtype"], view["itemsize"], view["cudf_type"]) == ("<V2", "bfloat16", 2, None)
+    assert view["cuda_array_interface"]["typestr"] == "<V2" and view["nbytes"] == 12
+    values = [1.0, -3.14, "Infinity", "NaN", -0.0, 0.1]
+    assert client.get(f"/v1/views/{view['id']}/values")["values"] == values
+    copy = client.post(f"/v1/views/{view['id']}/copy")
+    assert copy["dtype"] == "bfloat16" and client.data(copy["id"]) == halves.tobytes()
+    piece = client.post(f"/v1/views/{view['id']}/byte_slice", {"start": 2, "stop": 4})
+    typed = client.post(f"/v1/views/{piece['id']}/views", {"typestr": "<u2", "shape": [1], "dtype": "bfloat16"})
+    assert client.get(f"/v1/views/{typed['id']}/values")["values"] == [-3.14]
+    reverse = client.post("/v1/views", {"cuda_array_interface": cai(buffer["ptr"] + 10, [6], "<V2", strides=[-2]),
+                                        "dtype": "bfloat16"})
+    assert client.get(f"/v1/views/{reverse['id']}/values")["values"] == values[::-1]
+    client.refused("POST", "/v1/kernels/nans_to_nulls", 422, "dtype_unsupported", "/input", json={"input": view["id"]})
+    client.refused("POST", "/v1/columns/from_view", 422, "dtype_unsupported", "/view", json={"view": view["id"]})
+
+
+@pytest.mark.parametrize("dtype,values", [("float8_e4m3fn", [1.0, "NaN", 450.0, -0.0, 16.0]),
+                                          ("float8_e5m2", [0.5, "NaN", "NaN", -0.0, 130.0])])
+def test_eight_bit_floats(client, dtype, values):
+    buffer = client.upload(bytes([0x38, 0x7F, 0x7E, 0x80, 0x58]))
+    view = client.post(f"/v1/buffers/{buffer['id']}/views", {"typestr": "|V1", "shape": [5], "dtype": dtype})
+    assert (view["typestr"], view["dtype"], view["itemsize"]) == ("|V1", dtype, 1)
+    assert client.get(f"/v1/views/{view['id']}/values")["values"] == values
+
+
 def test_values_are_json_whatever_the_floats(client):
     view = client.view(numpy.array([1.5, numpy.nan, numpy.inf, -numpy.inf, -0.0, 0.1, 3.0], "<f4"))
     answer = client.call("GET", f"/v1/views/{view['id']}/values", expect=200)

@@ -27,6 +27,13 @@ tests_model_test_dtype_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_model_test_dtype_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_model_test_dtype_LDADD = libgmv-model.la libgmv-base.la $(GMV_TEST_LIBS)
 
+check_PROGRAMS += tests/model/test_dtype_float
+TESTS += tests/model/test_dtype_float
+tests_model_test_dtype_float_SOURCES = tests/model/test_dtype_float.c
+tests_model_test_dtype_float_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_model_test_dtype_float_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_model_test_dtype_float_LDADD = libgmv-model.la libgmv-base.la $(GMV_TEST_LIBS) -lm
+
 check_PROGRAMS += tests/model/test_layout
 TESTS += tests/model/test_layout
 tests_model_test_layout_SOURCES = tests/model/test_layout.c tests/support/vectors.h

@@ -17,6 +17,8 @@ Test(dtype, every_type_is_read_with_either_native_order)
     for (int i = 0; i < GMV_DTYPE_COUNT; i++) {
         const gmv_dtype_info *info = gmv_dtype_describe((gmv_dtype)i);
         char text[16];
+        if (gmv_dtype_is_named_only((gmv_dtype)i))
+            continue;
         strcpy(text, info->typestr);
         for (const char *order = "<|"; *order != '\0'; order++) {
             gmv_dtype dtype = GMV_DTYPE_COUNT;
@@ -141,11 +143,12 @@ Test(dtype, what_is_no_type_string_is_a_value_error)
 Test(dtype, what_is_well_formed_but_not_served_is_unsupported)
 {
     static const char *const texts[] = {
-        ">f4",    ">i8",    ">u1",      ">M8[ns]",  "|O",       "|O8",       "|S5",       "<U3",
-        "|V6",    "<V2",    "|t1",      "|t8",      "<i3",      "<i16",      "<i99",      "<f3",
-        "<f16",   "|b2",    "<c4",      "<c32",     "<M8",      "<M8[D]",    "<M8[h]",    "<M8[ps]",
-        "<M8[Y]", "<M8[M]", "<M8[as]",  "<M8[25s]", "<M8[1ns]", "<M8[s/10]", "<M8[2s/3]", "<M4[s]",
-        "<m8",    "<m8[W]", "<m16[ns]", ">O",
+        ">f4",     ">i8",      ">u1",      ">M8[ns]",   "|O",        "|O8",    "|S5",
+        "<U3",     "|V6",      "<V2",      "|V2",       "|V1",       "|t1",    "|t8",
+        "<i3",     "<i16",     "<i99",     "<f3",       "<f16",      "|b2",    "<c4",
+        "<c32",    "<M8",      "<M8[D]",   "<M8[h]",    "<M8[ps]",   "<M8[Y]", "<M8[M]",
+        "<M8[as]", "<M8[25s]", "<M8[1ns]", "<M8[s/10]", "<M8[2s/3]", "<M4[s]", "<m8",
+        "<m8[W]",  "<m16[ns]", ">O",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         gmv_dtype dtype = GMV_DTYPE_COUNT;
@@ -190,4 +193,64 @@ Test(dtype, messages_repeat_only_short_plain_text)
 Test(dtype, a_value_outside_the_table_is_described_as_bytes)
 {
     cr_expect_str_eq(gmv_dtype_describe((gmv_dtype)999)->typestr, "|u1");
+}
+
+static gmv_status dtype_try_named(const char *text, gmv_dtype named, gmv_dtype *out, gmv_error *err)
+{
+    gmv_error_init(err);
+    *out = GMV_DTYPE_COUNT;
+    return gmv_dtype_parse_named(text, strlen(text), named, out, err);
+}
+
+Test(dtype, a_named_type_takes_any_type_string_of_its_size)
+{
+    static const struct {
+        gmv_dtype named;
+        const char *text;
+        gmv_status status;
+    } rows[] = {
+        {GMV_DTYPE_BF16, "<V2", GMV_OK},
+        {GMV_DTYPE_BF16, "|V2", GMV_OK},
+        {GMV_DTYPE_BF16, "<u2", GMV_OK},
+        {GMV_DTYPE_BF16, "<f2", GMV_OK},
+        {GMV_DTYPE_BF16, "|V1", GMV_ERR_DTYPE_UNSUPPORTED},
+        {GMV_DTYPE_BF16, "|V4", GMV_ERR_DTYPE_UNSUPPORTED},
+        {GMV_DTYPE_BF16, "|S2", GMV_ERR_DTYPE_UNSUPPORTED},
+        {GMV_DTYPE_BF16, ">u2", GMV_ERR_DTYPE_UNSUPPORTED},
+        {GMV_DTYPE_BF16, "<f4", GMV_ERR_VALUE},
+        {GMV_DTYPE_BF16, "|u1", GMV_ERR_VALUE},
+        {GMV_DTYPE_BF16, "V2", GMV_ERR_VALUE},
+        {GMV_DTYPE_BF16, "", GMV_ERR_VALUE},
+        {GMV_DTYPE_F8_E4M3FN, "|V1", GMV_OK},
+        {GMV_DTYPE_F8_E4M3FN, "<V1", GMV_OK},
+        {GMV_DTYPE_F8_E4M3FN, "|u1", GMV_OK},
+        {GMV_DTYPE_F8_E4M3FN, "<V2", GMV_ERR_DTYPE_UNSUPPORTED},
+        {GMV_DTYPE_F8_E5M2, "|V1", GMV_OK},
+        {GMV_DTYPE_F8_E5M2, "|i1", GMV_OK},
+        {GMV_DTYPE_F8_E5M2, "<u2", GMV_ERR_VALUE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        gmv_dtype dtype;
+        gmv_error err;
+        cr_expect_eq(dtype_try_named(rows[i].text, rows[i].named, &dtype, &err), rows[i].status,
+                     "%s", rows[i].text);
+        cr_expect_eq(dtype, rows[i].status == GMV_OK ? rows[i].named : GMV_DTYPE_COUNT);
+        if (rows[i].status != GMV_OK)
+            cr_expect_str_eq(err.pointer, "/typestr");
+    }
+}
+
+Test(dtype, machine_learning_types_are_found_by_name_and_no_others)
+{
+    gmv_dtype dtype = GMV_DTYPE_COUNT;
+    cr_expect(gmv_dtype_by_name("bfloat16", 8, &dtype));
+    cr_expect_eq(dtype, GMV_DTYPE_BF16);
+    cr_expect(gmv_dtype_by_name("float8_e4m3fn", 13, &dtype));
+    cr_expect_eq(dtype, GMV_DTYPE_F8_E4M3FN);
+    cr_expect(gmv_dtype_by_name("float8_e5m2", 11, &dtype));
+    cr_expect_eq(dtype, GMV_DTYPE_F8_E5M2);
+    cr_expect_not(gmv_dtype_by_name("float8_e5m2fnuz", 15, &dtype));
+    cr_expect_not(gmv_dtype_by_name("bfloat16", 7, &dtype));
+    cr_expect_not(gmv_dtype_by_name("float32", 7, &dtype));
+    cr_expect_not(gmv_dtype_by_name("", 0, &dtype));
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Element types of views and their NumPy type strings (reference: NumPy array interface, CUDA
- * Array Interface). One table says everything about a type.
+ * Array Interface). One table says everything about a type. The machine-learning types have no type
+ * string of their own: they stand as raw bytes ("<V2") and are told by name.
  */
 #ifndef GMV_MODEL_DTYPE_H
 #define GMV_MODEL_DTYPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,7 +39,10 @@ GMV_BEGIN_DECLS
     X(TD_S, "<m8[s]", "timedelta64[s]", 8, 8, TIMEDELTA, GMV_CUDF_DURATION_SECONDS)         \
     X(TD_MS, "<m8[ms]", "timedelta64[ms]", 8, 8, TIMEDELTA, GMV_CUDF_DURATION_MILLISECONDS) \
     X(TD_US, "<m8[us]", "timedelta64[us]", 8, 8, TIMEDELTA, GMV_CUDF_DURATION_MICROSECONDS) \
-    X(TD_NS, "<m8[ns]", "timedelta64[ns]", 8, 8, TIMEDELTA, GMV_CUDF_DURATION_NANOSECONDS)
+    X(TD_NS, "<m8[ns]", "timedelta64[ns]", 8, 8, TIMEDELTA, GMV_CUDF_DURATION_NANOSECONDS)  \
+    X(BF16, "<V2", "bfloat16", 2, 2, FLOAT, GMV_CUDF_NONE)                                  \
+    X(F8_E4M3FN, "|V1", "float8_e4m3fn", 1, 1, FLOAT, GMV_CUDF_NONE)                        \
+    X(F8_E5M2, "|V1", "float8_e5m2", 1, 1, FLOAT, GMV_CUDF_NONE)
 
 #define GMV_DTYPE_ENUM(name, typestr, numpy, nbytes, alignment, kind, cudf) GMV_DTYPE_##name,
 typedef enum gmv_dtype { GMV_DTYPE_MAP(GMV_DTYPE_ENUM) GMV_DTYPE_COUNT } gmv_dtype;
@@ -76,6 +81,22 @@ const gmv_dtype_info *gmv_dtype_describe(gmv_dtype dtype);
  */
 GMV_NODISCARD gmv_status gmv_dtype_parse(const char *typestr, size_t length, gmv_dtype *out_dtype,
                                          gmv_error *err);
+
+/* Whether the type has a name only: a machine-learning type, whose type string means raw bytes. */
+bool gmv_dtype_is_named_only(gmv_dtype dtype);
+
+/* The named-only type of this name ("bfloat16") of exactly `length` bytes; false for others. */
+GMV_NODISCARD bool gmv_dtype_by_name(const char *name, size_t length, gmv_dtype *out_dtype);
+
+/*
+ * Reads the type string of elements that are said to be of `named`, a named-only type: any type
+ * string of that item size will do, as producers use "<V2" and "<u2" for bfloat16.
+ *
+ * @retval GMV_ERR_VALUE              not a type string, or one of another item size
+ * @retval GMV_ERR_DTYPE_UNSUPPORTED  as gmv_dtype_parse; raw bytes of another size, too
+ */
+GMV_NODISCARD gmv_status gmv_dtype_parse_named(const char *typestr, size_t length, gmv_dtype named,
+                                               gmv_dtype *out_dtype, gmv_error *err);
 
 /* The dtype whose cuDF type is `type_id` (days and decimals have none): false if there is none. */
 GMV_NODISCARD bool gmv_dtype_from_cudf(int32_t type_id, gmv_dtype *out_dtype);
