@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Columns. A column that exists has data and mask that are long enough for its offset and size,
- * aligned data, and all of its memory on one device; its null count was counted on the device.
+ * Columns. A column that exists has data, mask and children that are long enough for its offset and
+ * size, aligned data, and all of its memory on one device; its null count was counted on the
+ * device. What its offsets and indices hold was looked at once and may have changed since.
  */
 #include <string.h>
 
@@ -36,11 +37,13 @@ static const gmv_node_class column_class = {
     .device = column_device,
 };
 
-/* Sums over a tree, which sharing may make far larger than memory: they end at the largest value.
+/*
+ * Sums over a tree, which sharing may make far larger than memory: they end at the largest number
+ * that answers can hold.
  */
 static int64_t column_add_nbytes(int64_t total, int64_t nbytes)
 {
-    return nbytes > INT64_MAX - total ? INT64_MAX : total + nbytes;
+    return nbytes > GMV_EXACT_IN_DOUBLE_MAX - total ? GMV_EXACT_IN_DOUBLE_MAX : total + nbytes;
 }
 
 /* Depth, entries and bytes of the tree; a child's are known. */
@@ -242,135 +245,15 @@ gmv_status gmv__mask_count_nulls(gmv_operation *operation, const gmv_view *mask,
 
 /* ---- creating ----------------------------------------------------------------------------- */
 
-static gmv_status column_check_type(const gmv_column_request *request, gmv_error *err)
-{
-    const gmv_cudf_type type = request->type;
-    const char *name = gmv_cudf_type_name(type.id);
-    if (!name)
-        return gmv_fail(err, GMV_ERR_DTYPE_UNSUPPORTED, "/type/name",
-                        "%d is no id of a column type", (int)type.id);
-    if (!gmv_cudf_type_is_fixed_width(type.id))
-        return gmv_fail(err, GMV_ERR_DTYPE_UNSUPPORTED, "/type/name",
-                        "columns of type %s are not supported; use a fixed-width type", name);
-    if (type.scale != 0 && !gmv_cudf_type_is_decimal(type.id))
-        return gmv_fail(err, GMV_ERR_VALUE, "/type/scale",
-                        "type %s has no scale; only decimals have one, not %d", name,
-                        (int)type.scale);
-    return GMV_OK;
-}
-
-static gmv_status column_check_rows(const gmv_column_request *request, gmv_error *err)
-{
-    if (request->size < 0 || request->size > GMV_SIZE_TYPE_MAX)
-        return gmv_fail(err, GMV_ERR_VALUE, "/size", "size must be 0 to %d, not %lld",
-                        (int)GMV_SIZE_TYPE_MAX, (long long)request->size);
-    if (request->offset < 0 || request->offset > GMV_SIZE_TYPE_MAX)
-        return gmv_fail(err, GMV_ERR_VALUE, "/offset", "offset must be 0 to %d, not %lld",
-                        (int)GMV_SIZE_TYPE_MAX, (long long)request->offset);
-    if (request->offset + request->size > GMV_SIZE_TYPE_MAX)
-        return gmv_fail(
-            err, GMV_ERR_VALUE, "/offset", "offset %lld and size %lld add up to more than %d rows",
-            (long long)request->offset, (long long)request->size, (int)GMV_SIZE_TYPE_MAX);
-    if (request->has_null_count && (request->null_count < 0 || request->null_count > request->size))
-        return gmv_fail(err, GMV_ERR_VALUE, "/null_count", "null_count must be 0 to %lld, not %lld",
-                        (long long)request->size, (long long)request->null_count);
-    return GMV_OK;
-}
-
-gmv_status gmv_column_check_members(const gmv_column_request *request, gmv_error *err)
-{
-    GMV_TRY(column_check_type(request, err));
-    return column_check_rows(request, err);
-}
-
-static gmv_status column_check_children(const gmv_column_request *request, gmv_error *err)
-{
-    if (request->n_children > 0)
-        return gmv_fail(err, GMV_ERR_VALUE, "/children", "a column of type %s has no children",
-                        gmv_cudf_type_name(request->type.id));
-    return GMV_OK;
-}
-
-static gmv_status column_check_data(const gmv_column_request *request, gmv_error *err)
-{
-    const gmv_view *data = request->data;
-    if (!data) {
-        if (request->size > 0)
-            return gmv_fail(err, GMV_ERR_VALUE, "/data", "a column of %lld rows needs data",
-                            (long long)request->size);
-        return GMV_OK;
-    }
-    GMV_TRY(gmv_view_require_contiguous(data, "/data", err));
-
-    const int64_t width = (int64_t)gmv_cudf_type_width(request->type.id);
-    const int64_t needed = (request->offset + request->size) * width;
-    if (data->nbytes < needed)
-        return gmv_fail(
-            err, GMV_ERR_OUT_OF_BOUNDS, "/data",
-            "offset + size is %lld rows of %lld bytes, which need %lld bytes; the view has %lld",
-            (long long)(request->offset + request->size), (long long)width, (long long)needed,
-            (long long)data->nbytes);
-    const size_t alignment = gmv__type_alignment(request->type.id);
-    if (needed > 0 && data->ptr % alignment != 0)
-        return gmv_fail(err, GMV_ERR_VALUE, "/data",
-                        "the data must start at a multiple of %zu bytes for type %s; its address "
-                        "is %zu past one",
-                        alignment, gmv_cudf_type_name(request->type.id),
-                        (size_t)(data->ptr % alignment));
-    return GMV_OK;
-}
-
-static gmv_status column_check_mask(const gmv_column_request *request, gmv_error *err)
-{
-    const gmv_view *mask = request->null_mask;
-    if (!mask)
-        return GMV_OK;
-    GMV_TRY(gmv_view_require_contiguous(mask, "/null_mask", err));
-
-    const int64_t needed = gmv__bits_nbytes(request->offset + request->size);
-    if (mask->nbytes > 0 && mask->nbytes < needed)
-        return gmv_fail(err, GMV_ERR_OUT_OF_BOUNDS, "/null_mask",
-                        "offset + size is %lld bits, which need %lld bytes; the view has %lld",
-                        (long long)(request->offset + request->size), (long long)needed,
-                        (long long)mask->nbytes);
-    const int32_t data_device = gmv__view_device(request->data);
-    const int32_t mask_device = gmv__view_device(mask);
-    if (data_device >= 0 && mask_device >= 0 && data_device != mask_device)
-        return gmv_fail(
-            err, GMV_ERR_VALUE, "/null_mask",
-            "data is on device %d and null_mask on device %d; one column lies on one device",
-            (int)data_device, (int)mask_device);
-    return GMV_OK;
-}
-
-static gmv_status column_check_claim(const gmv_column_request *request, gmv_error *err)
-{
-    if (!request->has_null_count)
-        return GMV_OK;
-    if (request->null_count > 0 && (!request->null_mask || request->null_mask->nbytes == 0))
-        return gmv_fail(err, GMV_ERR_VALUE, "/null_count",
-                        "null_count is %lld, but a column without null_mask has no nulls",
-                        (long long)request->null_count);
-    return GMV_OK;
-}
-
-static gmv_status column_check(const gmv_column_request *request, gmv_error *err)
-{
-    GMV_TRY(gmv_column_check_members(request, err));
-    GMV_TRY(column_check_children(request, err));
-    GMV_TRY(column_check_data(request, err));
-    GMV_TRY(column_check_mask(request, err));
-    return column_check_claim(request, err);
-}
-
 gmv_status gmv_column_create(gmv_operation *operation, const gmv_column_request *request,
                              const gmv_creation *creation, gmv_column **out_column, gmv_error *err)
 {
-    GMV_TRY(column_check(request, err));
+    GMV_TRY(gmv__column_check(request, err));
 
-    int64_t null_count = 0;
-    GMV_TRY(gmv__mask_count_nulls(operation, request->null_mask, request->offset, request->size,
-                                  &null_count, err));
+    int64_t null_count = request->type.id == GMV_CUDF_EMPTY ? request->size : 0;
+    if (request->type.id != GMV_CUDF_EMPTY)
+        GMV_TRY(gmv__mask_count_nulls(operation, request->null_mask, request->offset, request->size,
+                                      &null_count, err));
     if (request->has_null_count && request->null_count != null_count)
         return gmv_fail(err, GMV_ERR_VALUE, "/null_count",
                         "null_count is %lld, but the mask has %lld nulls",

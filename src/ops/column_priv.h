@@ -14,6 +14,15 @@ gmv_device *gmv__engine_device_of(gmv_engine *engine, int32_t ordinal);
 /* What the address of elements of a fixed-width type must be a multiple of: their width. */
 size_t gmv__type_alignment(int32_t type_id);
 
+/* Which child is what. */
+#define GMV_CHILD_OFFSETS  0 /* of STRING and LIST */
+#define GMV_CHILD_ELEMENTS 1 /* of LIST */
+#define GMV_CHILD_INDICES  0 /* of DICTIONARY32 */
+#define GMV_CHILD_KEYS     1
+
+/* All that can be said of a request without looking at device memory. */
+GMV_NODISCARD gmv_status gmv__column_check(const gmv_column_request *request, gmv_error *err);
+
 /* Announces a view's memory. A view without memory: nothing. */
 GMV_NODISCARD gmv_status gmv__view_use(gmv_stream *stream, const gmv_view *view, gmv_error *err);
 

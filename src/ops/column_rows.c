@@ -37,6 +37,10 @@ gmv_status gmv_column_read_rows(gmv_operation *operation, gmv_column *column, in
                                 int64_t count, gmv_column_rows *out_rows, gmv_error *err)
 {
     *out_rows = (gmv_column_rows){0};
+    if (!gmv_cudf_type_is_fixed_width(column->type.id))
+        return gmv_fail(err, GMV_ERR_DTYPE_UNSUPPORTED, NULL,
+                        "rows of type %s cannot be read as elements",
+                        gmv_cudf_type_name(column->type.id));
     if (first < 0 || count < 0 || first > column->size || count > column->size - first)
         return gmv_fail(err, GMV_ERR_INDEX, NULL,
                         "rows %lld and %lld more are not all among the %d rows", (long long)first,

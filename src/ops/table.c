@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include <gmv/base/alloc.h>
+#include <gmv/base/num.h>
 #include <gmv/ops/table.h>
 
 static void table_destroy(gmv_node *node)
@@ -13,10 +14,12 @@ static void table_destroy(gmv_node *node)
 static uint64_t table_nbytes(const gmv_node *node)
 {
     const gmv_table *table = (const gmv_table *)node;
-    uint64_t nbytes = 0;
-    for (uint32_t i = 0; i < table->n_columns; i++)
-        nbytes += (uint64_t)gmv_column_device_buffer_size(table->columns[i]);
-    return nbytes;
+    int64_t nbytes = 0; /* columns that share much may say more than answers can hold */
+    for (uint32_t i = 0; i < table->n_columns; i++) {
+        const int64_t more = gmv_column_device_buffer_size(table->columns[i]);
+        nbytes = more > GMV_EXACT_IN_DOUBLE_MAX - nbytes ? GMV_EXACT_IN_DOUBLE_MAX : nbytes + more;
+    }
+    return (uint64_t)nbytes;
 }
 
 static int32_t table_device(const gmv_node *node)

@@ -188,7 +188,7 @@ VALUES_BEFORE_HANDLES = [
     ("/v1/columns", {"type": {"name": "INT8"}, "size": -1, "data": "{view}"}, "value_error", "/size"),
     ("/v1/columns", {"type": {"name": "INT8", "scale": 2}, "size": 1, "data": "{view}"}, "value_error", "/type/scale"),
     ("/v1/columns", {"type": {"name": "INT8"}, "size": 1, "data": "{view}", "null_count": 2}, "value_error", "/null_count"),
-    ("/v1/columns", {"type": {"name": "LIST"}, "size": 1, "data": "{view}"}, "dtype_unsupported", "/type/name"),
+    ("/v1/columns", {"type": {"name": "LIST"}, "size": 1, "data": "{view}"}, "value_error", "/children"),
     ("/v1/tables", {"columns": ["{column}"], "num_rows": -1}, "value_error", "/num_rows"),
 ]
 

@@ -67,6 +67,14 @@ tests_ops_test_column_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_column_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_column_LDADD = $(OPS_TEST_LIBS)
 
+check_PROGRAMS += tests/ops/test_column_nested
+TESTS += tests/ops/test_column_nested
+tests_ops_test_column_nested_SOURCES = tests/ops/test_column_nested.c tests/ops/nested_support.h \
+	tests/ops/packed_support.h $(OPS_FIXTURE)
+tests_ops_test_column_nested_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_column_nested_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_column_nested_LDADD = $(OPS_TEST_LIBS)
+
 check_PROGRAMS += tests/ops/test_table
 TESTS += tests/ops/test_table
 tests_ops_test_table_SOURCES = tests/ops/test_table.c tests/ops/packed_support.h $(OPS_FIXTURE)

@@ -66,7 +66,7 @@ typedef struct gmv_column_request {
 
 /*
  * What can be said without looking at data, mask and children: type, scale, sizes, the range of
- * null_count.
+ * null_count, how many children there are.
  */
 GMV_NODISCARD gmv_status gmv_column_check_members(const gmv_column_request *request,
                                                   gmv_error *err);
@@ -74,9 +74,11 @@ GMV_NODISCARD gmv_status gmv_column_check_members(const gmv_column_request *requ
 /*
  * POST /v1/columns. Counts nulls on the device.
  *
- * @retval GMV_ERR_VALUE              sizes, a scale on a type that has none, data missing for rows,
- * misaligned data, a null count that is not the mask's, nulls without a mask, memory on two devices
- * @retval GMV_ERR_DTYPE_UNSUPPORTED  a type that is not fixed-width ("/type/name")
+ * @retval GMV_ERR_VALUE              sizes, a scale on a type that has none, data missing for rows
+ * or where the type has none, misaligned data, a null count that is not the mask's, nulls without a
+ * mask, memory on two devices; children of the wrong number ("/children"), type or size, with nulls
+ * or values that lead outside ("/children/N")
+ * @retval GMV_ERR_DTYPE_UNSUPPORTED  not a type ("/type/name")
  * @retval GMV_ERR_OUT_OF_BOUNDS      data ("/data") or mask ("/null_mask") too short for offset +
  * size
  * @retval GMV_ERR_NOT_CONTIGUOUS
