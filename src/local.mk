@@ -11,6 +11,11 @@ include src/gmvd/local.mk
 lib_LTLIBRARIES += libgmv.la
 libgmv_la_SOURCES =
 libgmv_la_LIBADD = libgmv-ops.la libgmv-registry.la libgmv-device.la libgmv-model.la libgmv-base.la
-libgmv_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0
+libgmv_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -export-symbols-regex '^gmv_[a-z]'
 
-nobase_include_HEADERS += include/gmv/gmv.h
+# Each floor installs its own headers: automake would keep the leading include/ of "nobase" ones.
+gmvdir = $(includedir)/gmv
+gmv_HEADERS = include/gmv/gmv.h
+
+pkgconfigdir = $(libdir)/pkgconfig
+pkgconfig_DATA = libgmv.pc

@@ -28,6 +28,7 @@ include tests/http/local.mk
 include tests/lint/local.mk
 include tests/fuzz/local.mk
 include tests/integration/local.mk
+include tests/install/local.mk
 include tests/gpu/local.mk
 
 # Plain programs whose threads race: what a build with ThreadSanitizer runs (Criterion does not start there).

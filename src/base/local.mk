@@ -9,7 +9,8 @@ libgmv_base_la_SOURCES = \
 	src/base/status.c \
 	src/base/strbuf.c
 
-nobase_include_HEADERS += \
+gmvbasedir = $(includedir)/gmv/base
+gmvbase_HEADERS = \
 	include/gmv/base/alloc.h \
 	include/gmv/base/atomic.h \
 	include/gmv/base/attr.h \

@@ -66,4 +66,5 @@ EXTRA_DIST += \
 	src/device/cuda/kernels/sums.cuh \
 	src/device/cuda/kernels/valid.cuh
 
-nobase_include_HEADERS += include/gmv/device/device.h include/gmv/device/kernels.h
+gmvdevicedir = $(includedir)/gmv/device
+gmvdevice_HEADERS = include/gmv/device/device.h include/gmv/device/kernels.h

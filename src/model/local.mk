@@ -9,7 +9,8 @@ libgmv_model_la_SOURCES = \
 	src/model/packed_metadata.c \
 	src/model/slice.c
 
-nobase_include_HEADERS += \
+gmvmodeldir = $(includedir)/gmv/model
+gmvmodel_HEADERS = \
 	include/gmv/model/bitmask.h \
 	include/gmv/model/cai.h \
 	include/gmv/model/cudf_type.h \

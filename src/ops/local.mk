@@ -2,7 +2,8 @@ noinst_LTLIBRARIES += libgmv-ops.la
 libgmv_ops_la_SOURCES =
 
 # Engine, operations, buffers, views and null masks.
-nobase_include_HEADERS += include/gmv/ops/engine.h include/gmv/ops/operation.h \
+gmvopsdir = $(includedir)/gmv/ops
+gmvops_HEADERS = include/gmv/ops/engine.h include/gmv/ops/operation.h \
 	include/gmv/ops/buffer.h include/gmv/ops/view.h include/gmv/ops/mask.h
 libgmv_ops_la_SOURCES += src/ops/draft_priv.h src/ops/mask_priv.h \
 	src/ops/engine.c src/ops/operation.c \
@@ -11,7 +12,7 @@ libgmv_ops_la_SOURCES += src/ops/draft_priv.h src/ops/mask_priv.h \
 	src/ops/mask_count.c src/ops/mask_input.c src/ops/mask_make.c
 
 # Columns, tables and packed tables.
-nobase_include_HEADERS += include/gmv/ops/column.h include/gmv/ops/table.h include/gmv/ops/packed.h
+gmvops_HEADERS += include/gmv/ops/column.h include/gmv/ops/table.h include/gmv/ops/packed.h
 libgmv_ops_la_SOURCES += src/ops/column_priv.h src/ops/packed_priv.h \
 	src/ops/column.c src/ops/column_check.c src/ops/column_from_view.c src/ops/column_rows.c \
 	src/ops/table.c \

@@ -12,6 +12,7 @@ libgmv_registry_la_SOURCES = \
 	src/registry/shard.h \
 	src/registry/tombstones.c \
 	src/registry/tombstones.h
-nobase_include_HEADERS += \
+gmvregistrydir = $(includedir)/gmv/registry
+gmvregistry_HEADERS = \
 	include/gmv/registry/address_index.h \
 	include/gmv/registry/registry.h

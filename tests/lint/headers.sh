@@ -48,6 +48,9 @@ lint_not_installed()
         grep -qs "include/$header" src/*/local.mk src/local.mk ||
             echo "include/$header is in no local.mk"
     done
+    # It would put them below include/include.
+    grep -s nobase_include_HEADERS src/*/local.mk src/local.mk |
+        sed 's/ *+=.*//; s/$/: name it gmvFLOOR_HEADERS, as the others of the floor/'
 }
 
 lint_unguarded()

@@ -3,6 +3,7 @@ lint_scripts = \
 	tests/lint/floors.sh \
 	tests/lint/format.sh \
 	tests/lint/headers.sh \
+	tests/lint/manual.sh \
 	tests/lint/words.sh
 
 TESTS += $(lint_scripts)
