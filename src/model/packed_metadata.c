@@ -50,7 +50,8 @@ typedef struct packed_reader {
     gmv_packed_metadata *metadata;
     int64_t gpu_data_nbytes;
     gmv_error *err;
-    size_t depth; /* levels in use */
+    bool has_old_strings; /* some string has its characters in a child */
+    size_t depth;         /* levels in use */
     packed_level levels[GMV_PACKED_DEPTH_MAX];
 } packed_reader;
 
@@ -162,6 +163,12 @@ static bool packed_get_entry(const unsigned char *in, gmv_packed_entry *out_entr
 }
 
 /* Releases up to 23.04 wrote a null count of -1 into the entry that stands for the table. */
+static bool packed_is_before_2306(const unsigned char *bytes)
+{
+    return packed_get32(bytes) == GMV_PACKED_HEADERLESS &&
+           packed_get32(bytes + PACKED_AT_NULL_COUNT) == -1;
+}
+
 static gmv_status packed_read_stub(const unsigned char *bytes, gmv_packed_metadata *metadata,
                                    gmv_error *err)
 {
@@ -238,9 +245,11 @@ static gmv_status packed_read_entries(const unsigned char *bytes, gmv_packed_met
 
 /* ---- reading: one entry by itself ---- */
 
-/* Bytes of an entry's own data; 0 for characters, whose number only the data knows. */
+/* Bytes of an entry's own data; 0 for characters as long as only the data knows their number. */
 static int64_t packed_data_nbytes(const gmv_packed_entry *entry)
 {
+    if (entry->type_id == GMV_CUDF_STRING)
+        return entry->characters;
     return (int64_t)entry->size * (int64_t)gmv_cudf_type_width(entry->type_id);
 }
 
@@ -316,6 +325,13 @@ static gmv_status packed_check_buffers(const packed_reader *reader, size_t i)
     return GMV_OK;
 }
 
+/* Before 24.02 characters were a child of their own, and only the headerless layout was there. */
+static bool packed_is_old_string(const packed_reader *reader, const gmv_packed_entry *entry)
+{
+    return reader->metadata->version == GMV_PACKED_HEADERLESS &&
+           entry->type_id == GMV_CUDF_STRING && entry->num_children == 2;
+}
+
 /* How many children a type has: all but STRUCT and STRING have an exact number. */
 static gmv_status packed_check_child_count(const packed_reader *reader, size_t i)
 {
@@ -329,7 +345,8 @@ static gmv_status packed_check_child_count(const packed_reader *reader, size_t i
         right = entry->num_children == 2;
         break;
     case GMV_CUDF_STRING:
-        right = entry->num_children == 1 || (entry->num_children == 0 && entry->size == 0);
+        right = entry->num_children == 1 || (entry->num_children == 0 && entry->size == 0) ||
+                packed_is_old_string(reader, entry);
         break;
     case GMV_CUDF_EMPTY:
     case GMV_CUDF_DICTIONARY32:
@@ -376,6 +393,34 @@ static gmv_status packed_check_offsets_child(const packed_reader *reader, size_t
     return GMV_OK;
 }
 
+/* Elements or characters, of which there are none without offsets. */
+static gmv_status packed_check_elements_child(const packed_reader *reader, size_t i,
+                                              const gmv_packed_entry *parent)
+{
+    const gmv_packed_entry *entry = &reader->metadata->entries[i];
+    /* Offsets are the first child and have none themselves, so they follow their parent. */
+    if (parent[1].size == 0 && entry->size != 0)
+        return packed_lie(reader->err,
+                          "entry %zu: size is %" PRId32 ", but the %s around it has no offsets", i,
+                          entry->size, gmv_cudf_type_name(parent->type_id));
+    if (parent->type_id != GMV_CUDF_STRING)
+        return GMV_OK;
+    if (entry->type_id != GMV_CUDF_INT8)
+        return packed_lie(reader->err, "entry %zu: characters cannot be %s", i,
+                          gmv_cudf_type_name(entry->type_id));
+    if (entry->null_mask_offset != PACKED_NONE)
+        return packed_lie(
+            reader->err,
+            "entry %zu: characters have no null mask, but null_mask_offset is %" PRId64, i,
+            entry->null_mask_offset);
+    if (parent->data_offset != PACKED_NONE)
+        return packed_lie(reader->err,
+                          "entry %zu: the characters are a child, but the string around them has "
+                          "data_offset %" PRId64,
+                          i, parent->data_offset);
+    return GMV_OK;
+}
+
 static gmv_status packed_check_place(const packed_reader *reader, size_t i)
 {
     const packed_level *level = &reader->levels[reader->depth - 1];
@@ -392,9 +437,10 @@ static gmv_status packed_check_place(const packed_reader *reader, size_t i)
                           "entry %zu: size is %" PRId32 ", but the struct around it has %" PRId32
                           " rows",
                           i, entry->size, parent->size);
-    if (parent->type_id != GMV_CUDF_STRUCT && level->n_read == 0)
-        return packed_check_offsets_child(reader, i, parent);
-    return GMV_OK;
+    if (parent->type_id == GMV_CUDF_STRUCT)
+        return GMV_OK;
+    return level->n_read == 0 ? packed_check_offsets_child(reader, i, parent)
+                              : packed_check_elements_child(reader, i, parent);
 }
 
 /* Steps into the children of entry i, or out of every level that is complete. */
@@ -427,6 +473,7 @@ static gmv_status packed_check_tree(packed_reader *reader)
         GMV_TRY(packed_check_child_count(reader, i));
         GMV_TRY(packed_check_place(reader, i));
         GMV_TRY(packed_descend(reader, i));
+        reader->has_old_strings |= packed_is_old_string(reader, &metadata->entries[i]);
     }
     if (reader->depth > 0)
         return packed_lie(reader->err, "the %zu entries end within a column", metadata->n_entries);
@@ -511,21 +558,101 @@ static gmv_status packed_check_sorted(const packed_range *ranges, size_t n, gmv_
     return GMV_OK;
 }
 
-static gmv_status packed_check_apart(const packed_reader *reader)
+gmv_status gmv_packed_metadata_check_apart(const gmv_packed_metadata *metadata, gmv_error *err)
 {
-    const gmv_packed_metadata *metadata = reader->metadata;
     if (packed_ranges_ascend(metadata))
         return GMV_OK;
     packed_range *ranges = (packed_range *)gmv_calloc(metadata->n_entries, 2 * sizeof *ranges);
     if (ranges == NULL)
-        return gmv_fail_no_memory(reader->err);
+        return gmv_fail_no_memory(err);
     size_t n = 0;
     for (size_t i = 0; i < metadata->n_entries; i++)
         n += packed_entry_ranges(metadata, i, ranges + n);
     packed_sort_ranges(ranges, n);
-    gmv_status status = packed_check_sorted(ranges, n, reader->err);
+    gmv_status status = packed_check_sorted(ranges, n, err);
     gmv_free(ranges);
     return status;
+}
+
+/* ---- reading: what earlier releases wrote differently ---- */
+
+/* What speaks for either meaning of id 27 in one piece of metadata. */
+typedef struct packed_id_27 {
+    size_t first_struct;  /* entry */
+    size_t first_decimal; /* entry */
+    size_t first_open;    /* entry that may be either: no rows, no children, no scale */
+    bool has_struct, has_decimal, has_open;
+} packed_id_27;
+
+static void packed_weigh_id_27(packed_id_27 *evidence, const gmv_packed_entry *entry, size_t i)
+{
+    /* STRUCT is 28 wherever 27 is DECIMAL128. */
+    bool is_decimal = entry->type_id == GMV_CUDF_STRUCT;
+    bool is_struct = false;
+    if (entry->type_id == GMV_CUDF_DECIMAL128) {
+        is_struct = entry->num_children != 0 || (entry->size > 0 && entry->data_offset < 0);
+        is_decimal = !is_struct && (entry->data_offset >= 0 || entry->scale != 0);
+        if (!is_struct && !is_decimal && !evidence->has_open) {
+            evidence->has_open = true;
+            evidence->first_open = i;
+        }
+    }
+    if (is_struct && !evidence->has_struct) {
+        evidence->has_struct = true;
+        evidence->first_struct = i;
+    }
+    if (is_decimal && !evidence->has_decimal) {
+        evidence->has_decimal = true;
+        evidence->first_decimal = i;
+    }
+}
+
+/*
+ * Releases that wrote -1 into the table's entry (up to 23.04) may be of before 21.12, when id 27
+ * was STRUCT. One release wrote all entries, so one that can be told apart decides for all.
+ */
+static gmv_status packed_decide_id_27(gmv_packed_metadata *metadata, gmv_error *err)
+{
+    packed_id_27 evidence = {0};
+    for (size_t i = 0; i < metadata->n_entries; i++)
+        packed_weigh_id_27(&evidence, &metadata->entries[i], i);
+    if (evidence.has_struct && evidence.has_decimal)
+        return packed_lie(err,
+                          "entry %zu: type id 27 is STRUCT here, as up to release 21.10, but entry "
+                          "%zu is of a later release",
+                          evidence.first_struct, evidence.first_decimal);
+    if (evidence.has_open && !evidence.has_struct && !evidence.has_decimal)
+        return packed_lie(err,
+                          "entry %zu: type id 27 is STRUCT up to release 21.10 and DECIMAL128 "
+                          "later, and without rows and children nothing tells which it is; pack "
+                          "the table with a later release",
+                          evidence.first_open);
+    for (size_t i = 0; evidence.has_struct && i < metadata->n_entries; i++) {
+        if (metadata->entries[i].type_id == GMV_CUDF_DECIMAL128)
+            metadata->entries[i].type_id = GMV_CUDF_STRUCT;
+    }
+    return GMV_OK;
+}
+
+/* Moves the characters of old strings from their second child into the string itself. */
+static void packed_join_characters(gmv_packed_metadata *metadata)
+{
+    gmv_packed_entry *entries = metadata->entries;
+    size_t n = 0;
+    size_t skipped = SIZE_MAX; /* the characters of the string just seen */
+    for (size_t i = 0; i < metadata->n_entries; i++) {
+        if (i == skipped)
+            continue;
+        gmv_packed_entry entry = entries[i];
+        if (entry.type_id == GMV_CUDF_STRING && entry.num_children == 2) {
+            skipped = i + 2;
+            entry.num_children = 1;
+            entry.characters = entries[skipped].size;
+            entry.data_offset = entry.characters > 0 ? entries[skipped].data_offset : PACKED_NONE;
+        }
+        entries[n++] = entry;
+    }
+    metadata->n_entries = n;
 }
 
 /* ---- reading: all of it ---- */
@@ -537,13 +664,18 @@ static gmv_status packed_read_all(const unsigned char *bytes, size_t nbytes,
     size_t head = 0;
     GMV_TRY(packed_read_head(bytes, nbytes, &head, metadata, err));
     GMV_TRY(packed_read_entries(bytes + head, metadata, err));
+    if (packed_is_before_2306(bytes))
+        GMV_TRY(packed_decide_id_27(metadata, err));
     packed_reader reader = {
         .metadata = metadata,
         .gpu_data_nbytes = gpu_data_nbytes,
         .err = err,
     };
     GMV_TRY(packed_check_tree(&reader));
-    return packed_check_apart(&reader);
+    GMV_TRY(gmv_packed_metadata_check_apart(metadata, err));
+    if (reader.has_old_strings)
+        packed_join_characters(metadata);
+    return GMV_OK;
 }
 
 gmv_status gmv_packed_metadata_decode(const void *bytes, size_t nbytes, int64_t gpu_data_nbytes,

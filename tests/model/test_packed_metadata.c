@@ -296,6 +296,7 @@ static const packed_lie_row packed_lies[] = {
     {3, SIZE, 3, "there are 3 offsets for 3 rows"},
     {3, SIZE, 5, "there are 5 offsets for 3 rows"},
     {3, SIZE, 0, "there are 0 offsets for 3 rows"},
+    {5, SIZE, 0, "there are 0 offsets for 3 rows"},
     {8, SIZE, 2, "the struct around it has 3 rows"},
     {9, SIZE, 4, "the struct around it has 3 rows"},
     {0, PAD, 1, "entry 0: the last four bytes"},
@@ -407,6 +408,296 @@ Test(packed_metadata, the_first_entry_of_the_headerless_layout_is_checked)
             cr_expect_eq(metadata.num_rows, 3);
         gmv_packed_metadata_fini(&metadata);
     }
+}
+
+/* ---- what earlier releases wrote ---- */
+
+/* Headerless bytes of `n` entries, the first `num_columns` trees being columns. */
+static unsigned char *packed_write_old(const gmv_packed_entry *entries, size_t n,
+                                       int32_t num_columns, int32_t stub_null_count,
+                                       size_t *out_nbytes)
+{
+    gmv_packed_entry copy[8];
+    cr_assert_leq(n, 8);
+    memcpy(copy, entries, n * sizeof *entries);
+    const gmv_packed_metadata metadata = {
+        .num_columns = num_columns, .n_entries = n, .entries = copy};
+    *out_nbytes = gmv_packed_metadata_nbytes(&metadata, GMV_PACKED_HEADERLESS);
+    unsigned char *bytes = (unsigned char *)malloc(*out_nbytes);
+    gmv_packed_metadata_encode(&metadata, GMV_PACKED_HEADERLESS, bytes);
+    for (size_t i = 0; i < 4; i++)
+        bytes[12 + i] = (unsigned char)((uint32_t)stub_null_count >> 8 * i);
+    return bytes;
+}
+
+typedef struct packed_old_row {
+    const char *name;
+    size_t n;
+    int32_t num_columns;
+    gmv_packed_entry entries[5];
+    int32_t stub_null_count;
+    const char *says; /* NULL: read */
+    int32_t types[5]; /* as read */
+    size_t n_read;
+} packed_old_row;
+
+static const packed_old_row packed_old_rows[] = {
+    {"characters are joined with their string",
+     3,
+     1,
+     {{GMV_CUDF_STRING, 0, 2, 0, NONE, NONE, 2},
+      {GMV_CUDF_INT32, 0, 3, 0, 0, NONE, 0},
+      {GMV_CUDF_INT8, 0, 9, 0, 64, NONE, 0}},
+     0,
+     NULL,
+     {GMV_CUDF_STRING, GMV_CUDF_INT32},
+     2},
+    {"so they are within a list",
+     5,
+     1,
+     {{GMV_CUDF_LIST, 0, 1, 0, NONE, NONE, 2},
+      {GMV_CUDF_INT32, 0, 2, 0, 0, NONE, 0},
+      {GMV_CUDF_STRING, 0, 2, 0, NONE, NONE, 2},
+      {GMV_CUDF_INT32, 0, 3, 0, 64, NONE, 0},
+      {GMV_CUDF_INT8, 0, 9, 0, 128, NONE, 0}},
+     -1,
+     NULL,
+     {GMV_CUDF_LIST, GMV_CUDF_INT32, GMV_CUDF_STRING, GMV_CUDF_INT32},
+     4},
+    {"strings of no rows",
+     3,
+     1,
+     {{GMV_CUDF_STRING, 0, 0, 0, NONE, NONE, 2},
+      {GMV_CUDF_INT32, 0, 0, 0, NONE, NONE, 0},
+      {GMV_CUDF_INT8, 0, 0, 0, NONE, NONE, 0}},
+     0,
+     NULL,
+     {GMV_CUDF_STRING, GMV_CUDF_INT32},
+     2},
+    {"characters without offsets",
+     3,
+     1,
+     {{GMV_CUDF_STRING, 0, 0, 0, NONE, NONE, 2},
+      {GMV_CUDF_INT32, 0, 0, 0, NONE, NONE, 0},
+      {GMV_CUDF_INT8, 0, 1, 0, 0, NONE, 0}},
+     0,
+     "entry 2: size is 1, but the STRING around it has no offsets",
+     {0},
+     0},
+    {"characters in two places",
+     3,
+     1,
+     {{GMV_CUDF_STRING, 0, 2, 0, 128, NONE, 2},
+      {GMV_CUDF_INT32, 0, 3, 0, 0, NONE, 0},
+      {GMV_CUDF_INT8, 0, 9, 0, 64, NONE, 0}},
+     0,
+     "the characters are a child, but the string around them has data_offset 128",
+     {0},
+     0},
+    {"characters that are no bytes",
+     3,
+     1,
+     {{GMV_CUDF_STRING, 0, 2, 0, NONE, NONE, 2},
+      {GMV_CUDF_INT32, 0, 3, 0, 0, NONE, 0},
+      {GMV_CUDF_INT16, 0, 9, 0, 64, NONE, 0}},
+     0,
+     "entry 2: characters cannot be INT16",
+     {0},
+     0},
+    {"characters with a mask",
+     3,
+     1,
+     {{GMV_CUDF_STRING, 0, 2, 0, NONE, NONE, 2},
+      {GMV_CUDF_INT32, 0, 3, 0, 0, NONE, 0},
+      {GMV_CUDF_INT8, 0, 9, 0, 64, 128, 0}},
+     0,
+     "entry 2: characters have no null mask",
+     {0},
+     0},
+    {"characters over other data",
+     3,
+     1,
+     {{GMV_CUDF_STRING, 0, 2, 0, NONE, NONE, 2},
+      {GMV_CUDF_INT32, 0, 3, 0, 0, NONE, 0},
+      {GMV_CUDF_INT8, 0, 9, 0, 8, NONE, 0}},
+     0,
+     "overlaps",
+     {0},
+     0},
+    {"id 27 with children is a struct in old releases",
+     2,
+     1,
+     {{27, 0, 3, 0, NONE, NONE, 1}, {GMV_CUDF_INT8, 0, 3, 0, 0, NONE, 0}},
+     -1,
+     NULL,
+     {GMV_CUDF_STRUCT, GMV_CUDF_INT8},
+     2},
+    {"and decides for one that may be either",
+     3,
+     2,
+     {{27, 0, 0, 0, NONE, NONE, 0},
+      {27, 0, 0, 0, NONE, NONE, 1},
+      {GMV_CUDF_INT8, 0, 0, 0, NONE, NONE, 0}},
+     -1,
+     NULL,
+     {GMV_CUDF_STRUCT, GMV_CUDF_STRUCT, GMV_CUDF_INT8},
+     3},
+    {"id 27 with rows and no data is a struct without fields",
+     1,
+     1,
+     {{27, 0, 3, 0, NONE, NONE, 0}},
+     -1,
+     NULL,
+     {GMV_CUDF_STRUCT},
+     1},
+    {"from 23.06 on id 27 has no children",
+     2,
+     1,
+     {{27, 0, 3, 0, NONE, NONE, 1}, {GMV_CUDF_INT8, 0, 3, 0, 0, NONE, 0}},
+     0,
+     "data_offset is -1, but there are 3 rows of DECIMAL128",
+     {0},
+     0},
+    {"id 27 with data is a decimal",
+     1,
+     1,
+     {{27, -2, 3, 0, 0, NONE, 0}},
+     -1,
+     NULL,
+     {GMV_CUDF_DECIMAL128},
+     1},
+    {"and decides, too",
+     2,
+     2,
+     {{27, -2, 0, 0, NONE, NONE, 0}, {27, 0, 0, 0, NONE, NONE, 0}},
+     -1,
+     NULL,
+     {GMV_CUDF_DECIMAL128, GMV_CUDF_DECIMAL128},
+     2},
+    {"a struct of id 28 beside it decides, too",
+     2,
+     2,
+     {{27, 0, 0, 0, NONE, NONE, 0}, {GMV_CUDF_STRUCT, 0, 0, 0, NONE, NONE, 0}},
+     -1,
+     NULL,
+     {GMV_CUDF_DECIMAL128, GMV_CUDF_STRUCT},
+     2},
+    {"two releases at once",
+     3,
+     2,
+     {{27, 0, 3, 0, NONE, NONE, 1},
+      {GMV_CUDF_INT8, 0, 3, 0, 0, NONE, 0},
+      {27, 0, 3, 0, 64, NONE, 0}},
+     -1,
+     "entry 0: type id 27 is STRUCT here, as up to release 21.10, but entry 2 is of a later "
+     "release",
+     {0},
+     0},
+    {"nothing tells which",
+     2,
+     2,
+     {{GMV_CUDF_INT8, 0, 0, 0, NONE, NONE, 0}, {27, 0, 0, 0, NONE, NONE, 0}},
+     -1,
+     "entry 1: type id 27 is STRUCT up to release 21.10 and DECIMAL128 later",
+     {0},
+     0},
+    {"the release tells which",
+     1,
+     1,
+     {{27, 0, 0, 0, NONE, NONE, 0}},
+     0,
+     NULL,
+     {GMV_CUDF_DECIMAL128},
+     1},
+};
+
+static void packed_expect_old(const packed_old_row *row)
+{
+    size_t nbytes;
+    gmv_packed_metadata read, again;
+    gmv_error err;
+    unsigned char *bytes =
+        packed_write_old(row->entries, row->n, row->num_columns, row->stub_null_count, &nbytes);
+    gmv_status status = packed_try(bytes, nbytes, 256, &read, &err);
+    free(bytes);
+    cr_expect_eq(status, row->says ? GMV_ERR_METADATA_INVALID : GMV_OK, "%s: %s", row->name,
+                 err.message);
+    if (row->says) {
+        cr_expect_not_null(strstr(err.message, row->says), "%s: '%s'", row->name, err.message);
+        return;
+    }
+    cr_assert_eq(read.n_entries, row->n_read, "%s", row->name);
+    for (size_t i = 0; i < row->n_read; i++) {
+        cr_expect_eq(read.entries[i].type_id, row->types[i], "%s", row->name);
+        if (read.entries[i].type_id == GMV_CUDF_STRING)
+            cr_expect_leq(read.entries[i].num_children, 1, "%s", row->name);
+    }
+    /* What was read is as a later release would have written it, in both layouts. */
+    for (int32_t version = 0; version <= GMV_PACKED_VERSION; version += GMV_PACKED_VERSION) {
+        unsigned char written[16 + 40 * 6];
+        nbytes = gmv_packed_metadata_nbytes(&read, version);
+        cr_assert_leq(nbytes, sizeof written);
+        gmv_packed_metadata_encode(&read, version, written);
+        cr_expect_eq(packed_try(written, nbytes, 256, &again, &err), GMV_OK, "%s: %s", row->name,
+                     err.message);
+        cr_expect_eq(again.n_entries, read.n_entries);
+        gmv_packed_metadata_fini(&again);
+    }
+    gmv_packed_metadata_fini(&read);
+}
+
+Test(packed_metadata, what_earlier_releases_wrote_is_read_where_it_can_be_told_apart)
+{
+    for (size_t i = 0; i < sizeof packed_old_rows / sizeof packed_old_rows[0]; i++)
+        packed_expect_old(&packed_old_rows[i]);
+}
+
+Test(packed_metadata, joined_characters_keep_their_place_and_number)
+{
+    size_t nbytes;
+    gmv_packed_metadata read;
+    gmv_error err;
+    const packed_old_row *row = &packed_old_rows[0];
+    unsigned char *bytes = packed_write_old(row->entries, row->n, 1, 0, &nbytes);
+    cr_assert_eq(packed_try(bytes, nbytes, 128, &read, &err), GMV_OK, "%s", err.message);
+    cr_expect_eq(read.entries[0].data_offset, 64);
+    cr_expect_eq(read.entries[0].characters, 9);
+    gmv_packed_metadata_fini(&read);
+    cr_expect_eq(packed_try(bytes, nbytes, 72, &read, &err), GMV_ERR_METADATA_INVALID);
+    free(bytes);
+}
+
+Test(packed_metadata, characters_in_a_child_are_not_read_with_a_header)
+{
+    const packed_old_row *row = &packed_old_rows[0];
+    gmv_packed_entry entries[3];
+    unsigned char bytes[GMV_PACKED_HEADER_NBYTES + 3 * GMV_PACKED_ENTRY_NBYTES];
+    memcpy(entries, row->entries, sizeof entries);
+    const gmv_packed_metadata metadata = {
+        .num_columns = 1, .num_rows = 2, .n_entries = 3, .entries = entries};
+    gmv_packed_metadata read;
+    gmv_error err;
+    gmv_packed_metadata_encode(&metadata, GMV_PACKED_VERSION, bytes);
+    cr_expect_eq(packed_try(bytes, sizeof bytes, 256, &read, &err), GMV_ERR_METADATA_INVALID);
+    cr_expect_not_null(strstr(err.message, "STRING cannot have"), "%s", err.message);
+}
+
+Test(packed_metadata, a_list_without_offsets_has_no_elements)
+{
+    gmv_packed_entry entries[] = {{GMV_CUDF_LIST, 0, 0, 0, NONE, NONE, 2},
+                                  {GMV_CUDF_INT32, 0, 0, 0, NONE, NONE, 0},
+                                  {GMV_CUDF_INT8, 0, 0, 0, NONE, NONE, 0}};
+    const gmv_packed_metadata metadata = {.num_columns = 1, .n_entries = 3, .entries = entries};
+    unsigned char bytes[GMV_PACKED_HEADER_NBYTES + 3 * GMV_PACKED_ENTRY_NBYTES];
+    gmv_packed_metadata read;
+    gmv_error err;
+    gmv_packed_metadata_encode(&metadata, GMV_PACKED_VERSION, bytes);
+    cr_expect_eq(packed_try(bytes, sizeof bytes, 64, &read, &err), GMV_OK, "%s", err.message);
+    gmv_packed_metadata_fini(&read);
+    entries[2] = (gmv_packed_entry){GMV_CUDF_INT8, 0, 5, 0, 0, NONE, 0};
+    gmv_packed_metadata_encode(&metadata, GMV_PACKED_VERSION, bytes);
+    cr_expect_eq(packed_try(bytes, sizeof bytes, 64, &read, &err), GMV_ERR_METADATA_INVALID);
+    cr_expect_not_null(strstr(err.message, "the LIST around it has no offsets"), "%s", err.message);
 }
 
 /* ---- depth, size and memory ---- */

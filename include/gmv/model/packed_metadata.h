@@ -29,6 +29,7 @@ typedef struct gmv_packed_entry {
     int64_t data_offset;      /* bytes from the start of gpu_data, or -1 */
     int64_t null_mask_offset; /* likewise */
     int32_t num_children;     /* direct children */
+    int64_t characters; /* STRING: bytes from data_offset on, 0 where unknown; never written */
 } gmv_packed_entry;
 
 typedef struct gmv_packed_metadata {
@@ -59,6 +60,10 @@ void gmv_packed_metadata_encode(const gmv_packed_metadata *metadata, int32_t ver
  * of the element size (masks: 4). Empty input is the table of no columns and no rows if
  * gpu_data_nbytes <= 0. What is allocated has a fixed ratio to the bytes that really are there.
  *
+ * Headerless metadata of releases before 24.02 gave strings a second child with the characters: it
+ * is joined with the string, as if a later release had written it. Up to 21.10 id 27 meant STRUCT:
+ * it is read so where nothing speaks for DECIMAL128, and refused where nothing tells them apart.
+ *
  * @retval GMV_ERR_METADATA_INVALID  the message says which entry and field; pointer "/metadata"
  * @retval GMV_ERR_OVERLOADED        no memory
  */
@@ -66,6 +71,15 @@ GMV_NODISCARD gmv_status gmv_packed_metadata_decode(const void *bytes, size_t nb
                                                     int64_t gpu_data_nbytes,
                                                     gmv_packed_metadata *out_metadata,
                                                     gmv_error *err);
+
+/*
+ * Whether the buffers of metadata that has been decoded lie apart; to be asked again once the data
+ * has told how many characters there are.
+ *
+ * @retval GMV_ERR_METADATA_INVALID, GMV_ERR_OVERLOADED  as above
+ */
+GMV_NODISCARD gmv_status gmv_packed_metadata_check_apart(const gmv_packed_metadata *metadata,
+                                                         gmv_error *err);
 
 GMV_END_DECLS
 
