@@ -121,6 +121,8 @@ typedef struct gmv_backend_ops {
     gmv_status (*combine_bits)(gmv_stream *, const gmv_combine_bits *, gmv_error *);
     gmv_status (*count_bits)(gmv_stream *, const gmv_count_bits *, gmv_error *);
     gmv_status (*find_bit)(gmv_stream *, const gmv_find_bit *, gmv_error *);
+    gmv_status (*check_indices)(gmv_stream *, const gmv_check_indices *, gmv_error *);
+    gmv_status (*sequence)(gmv_stream *, const gmv_sequence *, gmv_error *);
     gmv_status (*gather)(gmv_stream *, const gmv_gather *, gmv_error *);
     gmv_status (*copy_pieces)(gmv_stream *, const gmv_copy_piece *, size_t, gmv_error *);
 } gmv_backend_ops;

@@ -358,6 +358,25 @@ gmv_status gmv_kernel_find_bit(gmv_stream *stream, const gmv_find_bit *args, gmv
     return stream->device->ops->find_bit(stream, args, err);
 }
 
+gmv_status gmv_kernel_check_indices(gmv_stream *stream, const gmv_check_indices *args,
+                                    gmv_error *err)
+{
+    GMV_TRY(device_enter(stream->device, err));
+    assert(args->n >= 0 && args->validity.offset >= 0);
+    assert(args->itemsize == 1 || args->itemsize == 2 || args->itemsize == 4 ||
+           args->itemsize == 8);
+    assert(args->address % (uint64_t)args->itemsize == 0);
+    return stream->device->ops->check_indices(stream, args, err);
+}
+
+gmv_status gmv_kernel_sequence(gmv_stream *stream, const gmv_sequence *args, gmv_error *err)
+{
+    GMV_TRY(device_enter(stream->device, err));
+    assert(args->n >= 0 && args->step >= 0 && args->output % 4 == 0);
+    assert(args->n == 0 || (args->n - 1) * args->step <= INT32_MAX);
+    return stream->device->ops->sequence(stream, args, err);
+}
+
 gmv_status gmv_kernel_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *err)
 {
     GMV_TRY(device_enter(stream->device, err));

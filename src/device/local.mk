@@ -9,6 +9,7 @@ libgmv_device_la_SOURCES = \
 	src/device/host/host_export.c \
 	src/device/host/host_guard.c \
 	src/device/host/host_import.c \
+	src/device/host/host_indices.c \
 	src/device/host/host_kernels.c \
 	src/device/host/host_memory.c \
 	src/device/host/host_system.c \
@@ -25,6 +26,7 @@ libgmv_cuda_la_SOURCES = \
 	src/device/cuda/cuda_driver.c \
 	src/device/cuda/cuda_driver.h \
 	src/device/cuda/cuda_error.c \
+	src/device/cuda/cuda_indices.c \
 	src/device/cuda/cuda_kernels.c \
 	src/device/cuda/cuda_memory.c \
 	src/device/cuda/cuda_priv.h \
@@ -60,6 +62,7 @@ EXTRA_DIST += \
 	src/device/cuda/kernels/all.cu \
 	src/device/cuda/kernels/bits.cuh \
 	src/device/cuda/kernels/gather.cuh \
+	src/device/cuda/kernels/indices.cuh \
 	src/device/cuda/kernels/language.cuh \
 	src/device/cuda/kernels/masks.cuh \
 	src/device/cuda/kernels/pieces.cuh \

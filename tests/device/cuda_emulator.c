@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "device/cuda/kernels/gather.cuh"
+#include "device/cuda/kernels/indices.cuh"
 #include "device/cuda/kernels/masks.cuh"
 #include "device/cuda/kernels/pieces.cuh"
 #include "device/cuda/kernels/valid.cuh"

@@ -450,6 +450,63 @@ static bool case_find_bit(pair *p, int64_t n)
     return equal;
 }
 
+/* ---- integers that say where things are ------------------------------------------------------ */
+
+/* Mostly good integers, so that the search goes on: in order, or within the limit. */
+static void indices_fill(pair *p, uint8_t *bytes, int64_t n, int64_t itemsize, bool in_order)
+{
+    int64_t value = 0;
+    for (int64_t i = 0; i < n; i++) {
+        value = in_order ? value + random_below(p, 3) : random_below(p, 100);
+        memcpy(bytes + i * itemsize, &value, (size_t)itemsize);
+    }
+    for (int64_t spoilt = random_below(p, 3); n > 0 && spoilt > 0; spoilt--) {
+        value = (int64_t)random_next(p) >> random_below(p, 60);
+        memcpy(bytes + random_below(p, n) * itemsize, &value, (size_t)itemsize);
+    }
+}
+
+static bool case_check_indices(pair *p, int64_t n)
+{
+    const int64_t itemsize = 1 << random_below(p, 4);
+    const bool in_order = random_below(p, 2);
+    int64_t indices[SIDES] = {-1, -1};
+    n /= itemsize;
+    bits_input validity = bits_make(p, n);
+    block integers = block_input(p, (size_t)(n * itemsize));
+    indices_fill(p, integers.bytes + integers.offset, n, itemsize, in_order);
+    block_upload(p, &integers);
+    for (int s = 0; s < SIDES; s++)
+        must(gmv_kernel_check_indices(p->streams[s],
+                                      &(gmv_check_indices){.address = block_address(&integers, s),
+                                                           .itemsize = itemsize,
+                                                           .in_order = in_order,
+                                                           .validity = bits_on(&validity, s),
+                                                           .n = n,
+                                                           .limit = in_order ? 2 * n : 99,
+                                                           .out_index = &indices[s]},
+                                      &err));
+    finish(p);
+    bool equal = numbers_equal(p, indices, "first bad index");
+    bits_free(&validity);
+    block_free(&integers);
+    return equal;
+}
+
+static bool case_sequence(pair *p, int64_t n)
+{
+    n /= 4;
+    block to = block_output(p, (size_t)(4 * n), 0);
+    const int32_t step = (int32_t)random_below(p, n > 0 ? INT32_MAX / n : 100);
+    for (int s = 0; s < SIDES; s++)
+        must(gmv_kernel_sequence(
+            p->streams[s], &(gmv_sequence){.output = block_address(&to, s), .n = n, .step = step},
+            &err));
+    bool equal = block_equal(p, &to, "sequence");
+    block_free(&to);
+    return equal;
+}
+
 /* ---- strided elements ------------------------------------------------------------------------ */
 
 /* Extents, strides of both signs and 0, in any order; returns the offset of element 0. */
@@ -645,6 +702,8 @@ static const struct {
     {"combined masks", case_combine_bits, 1},
     {"counted bits", case_count_bits, 1},
     {"found bits", case_find_bit, 1},
+    {"checked indices", case_check_indices, 1},
+    {"sequences", case_sequence, 2},
     {"gathered elements", case_gather, 1},
     {"packed pieces", case_copy_pieces, 4},
     {"many calls before a wait", case_many_before_finish, 40},

@@ -471,6 +471,103 @@ DEVICE_TEST(kernels, find_bit_is_exact)
     arena_free(a);
 }
 
+/* ---- integers that say where things are ------------------------------------------------------ */
+
+static int64_t integer_at(const uint8_t *bytes, int64_t itemsize, int64_t index)
+{
+    int8_t one;
+    int16_t two;
+    int32_t four;
+    int64_t eight;
+    switch (itemsize) {
+    case 1:
+        memcpy(&one, bytes + index, sizeof one);
+        return one;
+    case 2:
+        memcpy(&two, bytes + 2 * index, sizeof two);
+        return two;
+    case 4:
+        memcpy(&four, bytes + 4 * index, sizeof four);
+        return four;
+    default:
+        memcpy(&eight, bytes + 8 * index, sizeof eight);
+        return eight;
+    }
+}
+
+/* Good integers, but for a few. */
+static void integers_fill(arena *a, uint8_t *bytes, int64_t itemsize, int64_t n, bool in_order)
+{
+    int64_t value = random_below(&a->state, 3);
+    for (int64_t i = 0; i < n; i++) {
+        value = in_order ? value + (random_below(&a->state, 100) == 0 && value < 100)
+                         : random_below(&a->state, 101);
+        memcpy(bytes + i * itemsize, &value, (size_t)itemsize);
+    }
+    for (int64_t spoilt = random_below(&a->state, 3); n > 0 && spoilt > 0; spoilt--) {
+        value = (int64_t)random_next(&a->state) >> random_below(&a->state, 64);
+        memcpy(bytes + random_below(&a->state, n) * itemsize, &value, (size_t)itemsize);
+    }
+}
+
+DEVICE_TEST(kernels, check_indices_finds_the_first_bad_one)
+{
+    arena *a = arena_make(w, 21);
+    int64_t good = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        const int64_t itemsize = 1 << round % 4, n = random_below(&a->state, 6000 / itemsize);
+        const bool in_order = random_below(&a->state, 2), some = random_below(&a->state, 2);
+        const int64_t limit = random_below(&a->state, 8) ? 100 : random_below(&a->state, 100) - 1;
+        int64_t offset, index = -1, expected = 0;
+        uint8_t *bytes = arena_place(a, a->input, (size_t)(n * itemsize));
+        const uint8_t *bits = arena_bits(a, a->other, n, &offset);
+        integers_fill(a, bytes, itemsize, n, in_order);
+        for (; expected < n; expected++) {
+            const int64_t value = integer_at(bytes, itemsize, expected);
+            if (!in_order && some && !bit_at(bits, offset + expected))
+                continue;
+            if (value < 0 || value > limit ||
+                (in_order && expected > 0 && value < integer_at(bytes, itemsize, expected - 1)))
+                break;
+        }
+        compute(w, gmv_kernel_check_indices(
+                       w->stream,
+                       &(gmv_check_indices){
+                           .address = place_of(bytes),
+                           .itemsize = itemsize,
+                           .in_order = in_order,
+                           .validity = {some ? place_of(bits) : 0, some ? offset : 0},
+                           .n = n,
+                           .limit = limit,
+                           .out_index = &index,
+                       },
+                       &w->err));
+        cr_assert_eq(index, expected, "%s: round %d: %lld, not %lld of %lld", w->row->name, round,
+                     (long long)index, (long long)expected, (long long)n);
+        good += n > 0 && index == n;
+    }
+    cr_assert_gt(good, ROUNDS / 10);
+    cr_assert_lt(good, ROUNDS / 10 * 9);
+    arena_free(a);
+}
+
+DEVICE_TEST(kernels, a_sequence_ends_where_it_should)
+{
+    arena *a = arena_make(w, 22);
+    for (int round = 0; round < ROUNDS / 10; round++) {
+        const int64_t n = random_below(&a->state, 3000);
+        const int32_t step = (int32_t)random_below(&a->state, INT32_MAX / 3000);
+        uint8_t *output = arena_output(a, (size_t)(4 * n));
+        compute(
+            w, gmv_kernel_sequence(w->stream, &(gmv_sequence){place_of(output), n, step}, &w->err));
+        for (int64_t i = 0; i < n; i++)
+            cr_assert_eq(integer_at(output, 4, i), i * step);
+        for (int64_t i = 1; i <= 64; i++)
+            cr_assert_eq(output[-i], 0xa5);
+    }
+    arena_free(a);
+}
+
 /* ---- strided elements ------------------------------------------------------------------------ */
 
 /*
@@ -648,6 +745,10 @@ DEVICE_TEST(kernels, results_that_nobody_wants_are_not_written)
                 &w->err));
     must(w, gmv_kernel_find_bit(
                 w->stream, &(gmv_find_bit){.address = memory->address, .range = range}, &w->err));
+    must(w,
+         gmv_kernel_check_indices(
+             w->stream, &(gmv_check_indices){.address = memory->address, .itemsize = 8, .n = 100},
+             &w->err));
     must(w, gmv_stream_finish(w->stream, &w->err));
     gmv_memory_free(memory);
 }

@@ -296,6 +296,12 @@ static gmv_status story_compute(world *w, story *s)
     GMV_TRY(gmv_kernel_find_bit(
         s->stream, &(gmv_find_bit){.address = s->a, .range = range, .out_index = &s->number},
         &w->err));
+    GMV_TRY(gmv_kernel_check_indices(
+        s->stream,
+        &(gmv_check_indices){.address = s->a, .itemsize = 1, .n = 64, .out_index = &s->number},
+        &w->err));
+    GMV_TRY(gmv_kernel_sequence(s->stream, &(gmv_sequence){.output = s->b, .n = 16, .step = 1},
+                                &w->err));
     GMV_TRY(gmv_kernel_gather(
         s->stream,
         &(gmv_gather){
@@ -336,7 +342,7 @@ static void make_segment(char name[64])
 
 DEVICE_TEST(memory, every_call_can_fail_and_nothing_is_left)
 {
-    const uint64_t calls = w->row->is_cuda ? 20 : 22;
+    const uint64_t calls = w->row->is_cuda ? 22 : 24;
     char name[64];
     make_segment(name);
     for (uint64_t n = 1;; n++) {

@@ -321,6 +321,49 @@ static void run_count_ranges(fake_access *access, const void *arguments, uint64_
     }
 }
 
+/* ---- integers that say where things are -------------------------------------------------------
+ */
+
+static int64_t index_at(const uint8_t *integers, uint32_t itemsize, uint64_t index)
+{
+    uint64_t value = 0;
+    memcpy(&value, integers + index * itemsize, itemsize);
+    const unsigned unused = 64 - 8 * itemsize;
+    return (int64_t)(value << unused) >> unused; /* with its sign */
+}
+
+static void run_check_indices(fake_access *access, const void *arguments, uint64_t blocks)
+{
+    const cuda_indices_args *args = arguments;
+    int64_t *result = result_begin(access, args->result);
+    const uint8_t *integers =
+        fake_access_aligned(access, args->address, args->n * args->itemsize, args->itemsize);
+    bits validity = bits_begin(access, args->validity, args->n);
+    uint64_t at = 0;
+    wants(access, result != NULL, "nobody wants to know what is found");
+    wants_blocks(access, blocks, args->n, GMV_CUDA_INDICES_TILE);
+    for (; at < args->n && !access->failed; at++) {
+        const int64_t value = index_at(integers, args->itemsize, at);
+        const bool falls =
+            args->in_order && at > 0 && value < index_at(integers, args->itemsize, at - 1);
+        if ((value < 0 || value > args->limit || falls) &&
+            (args->in_order || bits_at(&validity, at)))
+            break;
+    }
+    result_end(access, result, at);
+}
+
+static void run_sequence(fake_access *access, const void *arguments, uint64_t blocks)
+{
+    const cuda_sequence_args *args = arguments;
+    uint8_t *output = fake_access_aligned(access, args->output, 4 * args->n, 4);
+    wants_blocks(access, blocks, args->n, GMV_CUDA_SEQUENCE_TILE);
+    for (uint64_t i = 0; i < args->n && !access->failed; i++) {
+        const uint32_t value = (uint32_t)i * args->step;
+        memcpy(output + 4 * i, &value, sizeof value);
+    }
+}
+
 /* ---- strided elements ------------------------------------------------------------------------ */
 
 static uint64_t gather_address(const cuda_gather_args *args, uint64_t index)

@@ -287,6 +287,22 @@ static gmv_status run_counts(void)
         world.stream, &(gmv_find_bit){world.input->address, {3, 99}, &index}, &world.err));
 }
 
+static gmv_status run_indices(void)
+{
+    int64_t index;
+    GMV_TRY(conclude(gmv_kernel_sequence(
+        world.stream, &(gmv_sequence){.output = world.output->address, .n = 100, .step = 3},
+        &world.err)));
+    return conclude(gmv_kernel_check_indices(world.stream,
+                                             &(gmv_check_indices){.address = world.output->address,
+                                                                  .itemsize = 4,
+                                                                  .in_order = true,
+                                                                  .n = 100,
+                                                                  .limit = 1000,
+                                                                  .out_index = &index},
+                                             &world.err));
+}
+
 static gmv_status run_gather(void)
 {
     gmv_layout layout = gmv_layout_flat(100);
@@ -378,6 +394,7 @@ static const struct scenario {
     {"combine_bits", run_combine, 4},
     {"set_bits", run_set_bits, 4},
     {"counting and finding", run_counts, 11},
+    {"indices", run_indices, 3},
     {"gather", run_gather, 3},
     {"copy_pieces", run_pieces, 5},
     {"export", run_export, 6},

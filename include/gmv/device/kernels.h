@@ -112,6 +112,28 @@ typedef struct gmv_copy_piece {
     int64_t *out_set_count; /* bits only */
 } gmv_copy_piece;
 
+/*
+ * Looks at n signed integers that say where things are. One is bad if it is below 0, above `limit`,
+ * or, where they are in order, below the one before it. Those whose validity is 0 are passed over
+ * (only where they are not in order).
+ */
+typedef struct gmv_check_indices {
+    uint64_t address; /* aligned to itemsize */
+    int64_t itemsize; /* bytes: 1, 2, 4 or 8 */
+    bool in_order;
+    gmv_bits validity;
+    int64_t n;
+    int64_t limit;      /* the largest that is good; below 0: none is */
+    int64_t *out_index; /* of the first bad one; n if there is none */
+} gmv_check_indices;
+
+/* Writes n integers of 32 bits: 0, step, 2 * step, ... All of them fit. */
+typedef struct gmv_sequence {
+    uint64_t output; /* aligned to 4 */
+    int64_t n;
+    int32_t step; /* at least 0 */
+} gmv_sequence;
+
 GMV_NODISCARD gmv_status gmv_kernel_valid_if(gmv_stream *stream, const gmv_valid_if *args,
                                              gmv_error *err);
 GMV_NODISCARD gmv_status gmv_kernel_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args,
@@ -125,6 +147,10 @@ GMV_NODISCARD gmv_status gmv_kernel_combine_bits(gmv_stream *stream, const gmv_c
 GMV_NODISCARD gmv_status gmv_kernel_count_bits(gmv_stream *stream, const gmv_count_bits *args,
                                                gmv_error *err);
 GMV_NODISCARD gmv_status gmv_kernel_find_bit(gmv_stream *stream, const gmv_find_bit *args,
+                                             gmv_error *err);
+GMV_NODISCARD gmv_status gmv_kernel_check_indices(gmv_stream *stream, const gmv_check_indices *args,
+                                                  gmv_error *err);
+GMV_NODISCARD gmv_status gmv_kernel_sequence(gmv_stream *stream, const gmv_sequence *args,
                                              gmv_error *err);
 GMV_NODISCARD gmv_status gmv_kernel_gather(gmv_stream *stream, const gmv_gather *args,
                                            gmv_error *err);

@@ -251,6 +251,8 @@ static const gmv_backend_ops cuda_ops = {
     .combine_bits = cuda_combine_bits,
     .count_bits = cuda_count_bits,
     .find_bit = cuda_find_bit,
+    .check_indices = cuda_check_indices,
+    .sequence = cuda_sequence,
     .gather = cuda_gather,
     .copy_pieces = cuda_copy_pieces,
 };

@@ -58,9 +58,8 @@ gmv_status cuda_kernels_load(cuda_device *device, gmv_error *err)
     return GMV_OK;
 }
 
-/* One block for each `tile` of `total`. Under a scope. */
-static gmv_status kernel_launch(cuda_stream *stream, cuda_kernel kernel, const void *args,
-                                uint64_t total, uint64_t tile, gmv_error *err)
+gmv_status cuda_kernel_launch(cuda_stream *stream, cuda_kernel kernel, const void *args,
+                              uint64_t total, uint64_t tile, gmv_error *err)
 {
     cuda_device *device = cuda_stream_device(stream);
     uint64_t blocks = total / tile + (total % tile != 0);
@@ -106,8 +105,8 @@ gmv_status cuda_valid_if(gmv_stream *base, const gmv_valid_if *args, gmv_error *
         return GMV_OK;
     }
     GMV_TRY(cuda_stream_result(stream, args->out_null_count, &launch.null_count, err));
-    return kernel_launch(stream, kernels[args->predicate], &launch, 8 * args->output_nbytes,
-                         tiles[args->predicate], err);
+    return cuda_kernel_launch(stream, kernels[args->predicate], &launch, 8 * args->output_nbytes,
+                              tiles[args->predicate], err);
 }
 
 gmv_status cuda_bits_to_bools(gmv_stream *base, const gmv_bits_to_bools *args, gmv_error *err)
@@ -120,8 +119,8 @@ gmv_status cuda_bits_to_bools(gmv_stream *base, const gmv_bits_to_bools *args, g
     if (args->bits.address == 0)
         return cuda_fill(base, args->output, 1, (uint64_t)args->n, err);
     CUDA_SCOPE(cuda_stream_device(stream));
-    return kernel_launch(stream, CUDA_KERNEL_bits_to_bools, &launch, args->output % 16 + launch.n,
-                         GMV_CUDA_BOOLS_TILE, err);
+    return cuda_kernel_launch(stream, CUDA_KERNEL_bits_to_bools, &launch,
+                              args->output % 16 + launch.n, GMV_CUDA_BOOLS_TILE, err);
 }
 
 /* ---- bits to bits --------------------------------------------------------------------------- */
@@ -148,8 +147,8 @@ gmv_status cuda_combine_bits(gmv_stream *base, const gmv_combine_bits *args, gmv
             launch.inputs[launch.n_inputs++] = bits_of(args->inputs[done++]);
         if (done == args->n_inputs)
             GMV_TRY(cuda_stream_result(stream, args->out_set_count, &launch.set_count, err));
-        GMV_TRY(kernel_launch(stream, CUDA_KERNEL_combine_bits, &launch, args->output_nbytes,
-                              GMV_CUDA_TILE, err));
+        GMV_TRY(cuda_kernel_launch(stream, CUDA_KERNEL_combine_bits, &launch, args->output_nbytes,
+                                   GMV_CUDA_TILE, err));
     }
     return GMV_OK;
 }
@@ -196,7 +195,7 @@ gmv_status cuda_set_bits(gmv_stream *base, const gmv_set_bits *args, gmv_error *
     if (!launch.addresses[0] && !launch.addresses[1])
         return GMV_OK;
     CUDA_SCOPE(cuda_stream_device(stream));
-    return kernel_launch(stream, CUDA_KERNEL_set_edges, &launch, 1, 1, err);
+    return cuda_kernel_launch(stream, CUDA_KERNEL_set_edges, &launch, 1, 1, err);
 }
 
 /* ---- reading bits --------------------------------------------------------------------------- */
@@ -220,7 +219,7 @@ static gmv_status scan_launch(cuda_stream *stream, cuda_kernel kernel, cuda_bits
     uint64_t before = kernel == CUDA_KERNEL_count_bits ? bits_before(bits) : 0;
     uint64_t pieces = (before + n + 127) / 128;
     GMV_TRY(cuda_stream_result(stream, out, &launch.result, err));
-    return kernel_launch(stream, kernel, &launch, pieces, GMV_CUDA_SCAN_TILE / 16, err);
+    return cuda_kernel_launch(stream, kernel, &launch, pieces, GMV_CUDA_SCAN_TILE / 16, err);
 }
 
 /* What needs no kernel; false if the range does. */
@@ -286,7 +285,8 @@ static gmv_status batch_run(cuda_stream *stream, const cuda_batch *batch, cuda_k
              copy_in(batch->slice.scratch, batch->slice.pinned,
                      counters_nbytes + batch->n * sizeof(cuda_piece), stream->handle),
              err);
-    GMV_TRY(kernel_launch(stream, kernel, &launch, batch->n_tiles, GMV_CUDA_THREADS / 32, err));
+    GMV_TRY(
+        cuda_kernel_launch(stream, kernel, &launch, batch->n_tiles, GMV_CUDA_THREADS / 32, err));
     if (counted)
         CUDA_TRY(
             device,
@@ -452,8 +452,8 @@ gmv_status cuda_gather(gmv_stream *base, const gmv_gather *args, gmv_error *err)
     unit = gather_widen(&launch, unit);
     launch.narrow = gather_is_narrow(&launch);
     CUDA_SCOPE(cuda_stream_device(stream));
-    return kernel_launch(stream, kernels[unit], &launch, launch.count,
-                         GMV_CUDA_THREADS * GMV_CUDA_PIECES, err);
+    return cuda_kernel_launch(stream, kernels[unit], &launch, launch.count,
+                              GMV_CUDA_THREADS * GMV_CUDA_PIECES, err);
 }
 
 /* ---- packed tables -------------------------------------------------------------------------- */

@@ -288,6 +288,10 @@ gmv_status cuda_fill(gmv_stream *stream, uint64_t destination, uint8_t value, ui
 
 gmv_status cuda_kernels_load(cuda_device *device, gmv_error *err);
 
+/* One block of threads for each `tile` of `total`. Under a scope. */
+gmv_status cuda_kernel_launch(cuda_stream *stream, cuda_kernel kernel, const void *args,
+                              uint64_t total, uint64_t tile, gmv_error *err);
+
 gmv_status cuda_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv_error *err);
 gmv_status cuda_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args, gmv_error *err);
 gmv_status cuda_copy_bits(gmv_stream *stream, const gmv_copy_bits *args, gmv_error *err);
@@ -295,6 +299,8 @@ gmv_status cuda_set_bits(gmv_stream *stream, const gmv_set_bits *args, gmv_error
 gmv_status cuda_combine_bits(gmv_stream *stream, const gmv_combine_bits *args, gmv_error *err);
 gmv_status cuda_count_bits(gmv_stream *stream, const gmv_count_bits *args, gmv_error *err);
 gmv_status cuda_find_bit(gmv_stream *stream, const gmv_find_bit *args, gmv_error *err);
+gmv_status cuda_check_indices(gmv_stream *stream, const gmv_check_indices *args, gmv_error *err);
+gmv_status cuda_sequence(gmv_stream *stream, const gmv_sequence *args, gmv_error *err);
 gmv_status cuda_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *err);
 gmv_status cuda_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, size_t n,
                             gmv_error *err);

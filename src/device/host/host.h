@@ -241,6 +241,8 @@ gmv_status host_set_bits(gmv_stream *stream, const gmv_set_bits *args, gmv_error
 gmv_status host_combine_bits(gmv_stream *stream, const gmv_combine_bits *args, gmv_error *err);
 gmv_status host_count_bits(gmv_stream *stream, const gmv_count_bits *args, gmv_error *err);
 gmv_status host_find_bit(gmv_stream *stream, const gmv_find_bit *args, gmv_error *err);
+gmv_status host_check_indices(gmv_stream *stream, const gmv_check_indices *args, gmv_error *err);
+gmv_status host_sequence(gmv_stream *stream, const gmv_sequence *args, gmv_error *err);
 gmv_status host_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *err);
 gmv_status host_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, size_t n,
                             gmv_error *err);

@@ -235,6 +235,8 @@ static const gmv_backend_ops host_ops = {
     .combine_bits = host_combine_bits,
     .count_bits = host_count_bits,
     .find_bit = host_find_bit,
+    .check_indices = host_check_indices,
+    .sequence = host_sequence,
     .gather = host_gather,
     .copy_pieces = host_copy_pieces,
 };

@@ -35,6 +35,11 @@
 #define GMV_CUDA_SCAN_TILE      (GMV_CUDA_THREADS * GMV_CUDA_SCAN_PIECES * 16)
 #define GMV_CUDA_SCAN_WARP_TILE (GMV_CUDA_SCAN_TILE / (GMV_CUDA_THREADS / 32))
 
+/* Integers of a block of gmv_check_indices, and of one of gmv_sequence. */
+#define GMV_CUDA_INDICES_PIECES 8
+#define GMV_CUDA_INDICES_TILE   (GMV_CUDA_THREADS * GMV_CUDA_INDICES_PIECES)
+#define GMV_CUDA_SEQUENCE_TILE  (GMV_CUDA_THREADS * GMV_CUDA_PIECES)
+
 #define GMV_CUDA_INPUTS_MAX 16
 #define GMV_CUDA_NDIM_MAX   65 /* a model layout's, and one for the parts of an element */
 
@@ -156,21 +161,45 @@ typedef struct cuda_gather_args {
     int64_t strides[GMV_CUDA_NDIM_MAX];
 } cuda_gather_args;
 
-#define GMV_CUDA_KERNEL_MAP(X)         \
-    X(valid_bytes, cuda_valid_args)    \
-    X(valid_f4, cuda_valid_args)       \
-    X(valid_f8, cuda_valid_args)       \
-    X(bits_to_bools, cuda_bools_args)  \
-    X(combine_bits, cuda_combine_args) \
-    X(set_edges, cuda_edges_args)      \
-    X(count_bits, cuda_scan_args)      \
-    X(find_bit, cuda_scan_args)        \
-    X(copy_pieces, cuda_pieces_args)   \
-    X(count_ranges, cuda_pieces_args)  \
-    X(gather_1, cuda_gather_args)      \
-    X(gather_2, cuda_gather_args)      \
-    X(gather_4, cuda_gather_args)      \
-    X(gather_8, cuda_gather_args)      \
+/*
+ * gmv_check_indices: n signed integers of 1, 2, 4 or 8 bytes, aligned to them. Tiles of
+ * GMV_CUDA_INDICES_TILE of them. The result is the index of the first that is below 0, above the
+ * limit, or (in order) below the one before; n if there is none.
+ */
+typedef struct cuda_indices_args {
+    uint64_t address;
+    cuda_bits validity; /* not asked in order */
+    uint64_t n;
+    int64_t limit;
+    uint32_t itemsize;
+    uint32_t in_order;
+    cuda_result result;
+} cuda_indices_args;
+
+/* gmv_sequence: n integers of 32 bits. Tiles of GMV_CUDA_SEQUENCE_TILE of them. */
+typedef struct cuda_sequence_args {
+    uint64_t output;
+    uint64_t n;
+    uint32_t step;
+} cuda_sequence_args;
+
+#define GMV_CUDA_KERNEL_MAP(X)          \
+    X(valid_bytes, cuda_valid_args)     \
+    X(valid_f4, cuda_valid_args)        \
+    X(valid_f8, cuda_valid_args)        \
+    X(bits_to_bools, cuda_bools_args)   \
+    X(combine_bits, cuda_combine_args)  \
+    X(set_edges, cuda_edges_args)       \
+    X(count_bits, cuda_scan_args)       \
+    X(find_bit, cuda_scan_args)         \
+    X(check_indices, cuda_indices_args) \
+    X(copy_pieces, cuda_pieces_args)    \
+    X(count_ranges, cuda_pieces_args)   \
+    X(sequence, cuda_sequence_args)     \
+    X(gather_1, cuda_gather_args)       \
+    X(gather_2, cuda_gather_args)       \
+    X(gather_4, cuda_gather_args)       \
+    X(gather_8, cuda_gather_args)       \
     X(gather_16, cuda_gather_args)
 
 #endif
