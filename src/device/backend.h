@@ -16,6 +16,7 @@
 
 #include <gmv/device/device.h>
 #include <gmv/device/kernels.h>
+#include <gmv/device/split.h>
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -113,7 +114,7 @@ typedef struct gmv_backend_ops {
     gmv_backend_copy_within copy_within;
     gmv_backend_fill fill;
 
-    /* Kernels: contracts in kernels.h. */
+    /* Kernels: contracts in kernels.h and split.h. */
     gmv_status (*valid_if)(gmv_stream *, const gmv_valid_if *, gmv_error *);
     gmv_status (*bits_to_bools)(gmv_stream *, const gmv_bits_to_bools *, gmv_error *);
     gmv_status (*copy_bits)(gmv_stream *, const gmv_copy_bits *, gmv_error *);
@@ -125,6 +126,8 @@ typedef struct gmv_backend_ops {
     gmv_status (*sequence)(gmv_stream *, const gmv_sequence *, gmv_error *);
     gmv_status (*gather)(gmv_stream *, const gmv_gather *, gmv_error *);
     gmv_status (*copy_pieces)(gmv_stream *, const gmv_copy_piece *, size_t, gmv_error *);
+    gmv_status (*split_bounds)(gmv_stream *, const gmv_split_bounds *, gmv_error *);
+    gmv_status (*split)(gmv_stream *, const gmv_split *, gmv_error *);
 } gmv_backend_ops;
 
 /* ---- bases that a backend embeds first ------------------------------------------------------- */

@@ -391,3 +391,17 @@ gmv_status gmv_kernel_copy_pieces(gmv_stream *stream, const gmv_copy_piece *piec
     assert(n == 0 || pieces);
     return stream->device->ops->copy_pieces(stream, pieces, n, err);
 }
+
+gmv_status gmv_kernel_split_bounds(gmv_stream *stream, const gmv_split_bounds *args, gmv_error *err)
+{
+    GMV_TRY(device_enter(stream->device, err));
+    assert(args->n_levels >= 1 && args->levels && args->bounds);
+    return stream->device->ops->split_bounds(stream, args, err);
+}
+
+gmv_status gmv_kernel_split(gmv_stream *stream, const gmv_split *args, gmv_error *err)
+{
+    GMV_TRY(device_enter(stream->device, err));
+    assert(args->first + args->n < args->n_points || args->n == 0);
+    return stream->device->ops->split(stream, args, err);
+}

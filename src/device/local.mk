@@ -12,6 +12,7 @@ libgmv_device_la_SOURCES = \
 	src/device/host/host_indices.c \
 	src/device/host/host_kernels.c \
 	src/device/host/host_memory.c \
+	src/device/host/host_split.c \
 	src/device/host/host_system.c \
 	src/device/host/kernel_set.h \
 	src/device/host/portable_set.c
@@ -31,6 +32,7 @@ libgmv_cuda_la_SOURCES = \
 	src/device/cuda/cuda_memory.c \
 	src/device/cuda/cuda_priv.h \
 	src/device/cuda/cuda_share.c \
+	src/device/cuda/cuda_split.c \
 	src/device/cuda/cuda_stream.c \
 	src/device/cuda/cuda_timer.c \
 	src/device/cuda/cuda_timer.h \
@@ -66,8 +68,10 @@ EXTRA_DIST += \
 	src/device/cuda/kernels/language.cuh \
 	src/device/cuda/kernels/masks.cuh \
 	src/device/cuda/kernels/pieces.cuh \
+	src/device/cuda/kernels/split.cuh \
 	src/device/cuda/kernels/sums.cuh \
 	src/device/cuda/kernels/valid.cuh
 
 gmvdevicedir = $(includedir)/gmv/device
-gmvdevice_HEADERS = include/gmv/device/device.h include/gmv/device/kernels.h
+gmvdevice_HEADERS = include/gmv/device/device.h include/gmv/device/kernels.h \
+	include/gmv/device/split.h

@@ -1,16 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pack and contiguous_split. Each partition is a packed handle over memory of its own; all
- * partitions are copied by one call of the device, and all handles appear at once.
+ * pack and contiguous_split. Each partition is a packed handle over memory of its own. The device
+ * begins to copy as soon as it has got memory for a part of them, and the rest, handles and
+ * metadata, is made while it does; null counts come back at the end, all together, and all handles
+ * appear at once.
  */
 #include <stdio.h>
 
 #include <gmv/base/alloc.h>
+#include <gmv/base/num.h>
 
 #include "ops/column_priv.h"
 #include "ops/packed_priv.h"
 
 #define PACK_NODES_PER_PARTITION 3 /* buffer, gpu_data view, packed handle */
+
+/* Copies are started this many times if there are as many bytes: earlier than all at once. */
+#define PACK_STARTS       8
+#define PACK_START_NBYTES ((uint64_t)8 << 20)
+
+/* What becomes one packed handle. */
+typedef struct pack_partition {
+    gmv_result gpu_data;
+    gmv_packed *packed;
+} pack_partition;
+
+typedef struct pack_job {
+    gmv_operation *operation;
+    const gmv_creation *creation;
+    gmv_pack_plan plan;
+    gmv_stream *stream;
+    pack_partition *partitions;
+    uint64_t *destinations;
+    gmv_scratch *counts;  /* of ones, on the device: [partitions][masks]; NULL: no masks */
+    uint64_t *set_counts; /* the same here */
+    gmv_node **nodes;
+} pack_job;
 
 /* ---- checking ----------------------------------------------------------------------------- */
 
@@ -45,152 +70,181 @@ static gmv_status splits_check(const int64_t *splits, size_t n_splits, int64_t n
 
 /* ---- making ------------------------------------------------------------------------------- */
 
-/* The device of a table's columns; a table without memory is packed on the first one. */
-static gmv_device *pack_device(gmv_engine *engine, const gmv_table *table)
+static size_t pack_n_counts(const gmv_pack_plan *plan)
 {
-    for (uint32_t i = 0; i < table->n_columns; i++) {
-        gmv_device *device = gmv_column_device(engine, table->columns[i]);
-        if (device)
-            return device;
-    }
-    return engine->devices[0];
+    return plan->n_partitions * plan->n_masks;
 }
 
-static gmv_status pack_prepare(gmv_operation *operation, gmv_pack_plan *plan, gmv_device *device,
-                               const gmv_creation *creation, gmv_error *err)
+static gmv_status pack_allocate(pack_job *job, gmv_error *err)
 {
-    const gmv_creation inner = gmv__inner_creation(creation);
-    for (size_t i = 0; i < plan->n_partitions; i++) {
-        gmv_pack_partition *partition = &plan->partitions[i];
-        /* The copy writes every byte, padding included. */
-        GMV_TRY(gmv_result_prepare(operation, device, partition->nbytes, GMV_CONTENTS_UNSPECIFIED,
-                                   &inner, true, &partition->gpu_data, err));
-        GMV_TRY(gmv__packed_prepare(operation, &partition->metadata, partition->gpu_data.view,
-                                    creation, &partition->packed, err));
-    }
-    return GMV_OK;
-}
-
-static void pack_discard(gmv_engine *engine, gmv_pack_plan *plan)
-{
-    for (size_t i = 0; i < plan->n_partitions; i++) {
-        gmv__packed_discard(engine, plan->partitions[i].packed);
-        if (plan->partitions[i].gpu_data.view)
-            gmv_result_discard(engine, &plan->partitions[i].gpu_data);
-    }
-}
-
-static gmv_status pack_announce(gmv_stream *stream, const gmv_pack_plan *plan,
-                                const gmv_table *table, gmv_error *err)
-{
-    for (uint32_t i = 0; i < table->n_columns; i++) {
-        GMV_TRY(gmv__view_use(stream, table->columns[i]->data, err));
-        GMV_TRY(gmv__view_use(stream, table->columns[i]->null_mask, err));
-    }
-    for (size_t i = 0; i < plan->n_partitions; i++) {
-        gmv_memory *memory = plan->partitions[i].gpu_data.buffer->memory;
-        GMV_TRY(gmv_stream_use(stream, memory, err));
-        /* The pieces fill gpu_data; what the allocator added behind it is cleared here. */
-        GMV_TRY(gmv_fill(stream, memory->address + memory->nbytes, 0,
-                         memory->capacity - memory->nbytes, err));
-    }
-    return GMV_OK;
-}
-
-static gmv_copy_piece pack_piece(const gmv_pack_partition *partition, gmv_pack_buffer *buffer)
-{
-    const gmv_column *column = buffer->column;
-    gmv_copy_piece piece = {
-        .destination = partition->gpu_data.view->ptr + buffer->offset,
-        .capacity = buffer->capacity,
-    };
-    if (buffer->is_validity) {
-        piece.is_bits = true;
-        piece.bits = (gmv_bits){column->null_mask->ptr, buffer->first};
-        piece.n = buffer->rows;
-        piece.out_set_count = &buffer->set_count;
-    } else {
-        piece.source =
-            column->data->ptr + (uint64_t)buffer->first * gmv_cudf_type_width(column->type.id);
-        piece.nbytes = buffer->nbytes;
-    }
-    return piece;
-}
-
-static gmv_status pack_copy(gmv_stream *stream, gmv_pack_plan *plan, const gmv_table *table,
-                            gmv_error *err)
-{
-    if (plan->n_buffers == 0)
-        return GMV_OK;
-    gmv_copy_piece *pieces = gmv_calloc(plan->n_buffers, sizeof *pieces);
-    if (!pieces)
+    const size_t n = job->plan.n_partitions, n_counts = pack_n_counts(&job->plan);
+    job->partitions = gmv_calloc(n, sizeof *job->partitions);
+    job->destinations = gmv_calloc(n, sizeof *job->destinations);
+    job->nodes = gmv_calloc(n * PACK_NODES_PER_PARTITION, sizeof(gmv_node *));
+    if (!job->partitions || !job->destinations || !job->nodes)
         return gmv_fail_no_memory(err);
-    for (size_t i = 0; i < plan->n_partitions; i++) {
-        const gmv_pack_partition *partition = &plan->partitions[i];
-        for (size_t k = 0; k < partition->n_buffers; k++) {
-            const size_t index = partition->first_buffer + k;
-            pieces[index] = pack_piece(partition, &plan->buffers[index]);
-        }
+    if (n_counts == 0)
+        return GMV_OK;
+    job->set_counts = gmv_calloc(n_counts, sizeof *job->set_counts);
+    if (!job->set_counts)
+        return gmv_fail_no_memory(err);
+    GMV_TRY(gmv_engine_scratch(job->operation->engine, job->plan.device, job->stream,
+                               n_counts * sizeof(uint64_t), &job->counts, err));
+    return gmv_fill(job->stream, job->counts->memory->address, 0, n_counts * sizeof(uint64_t), err);
+}
+
+/* Gives up everything, made or not. */
+static void pack_free(pack_job *job)
+{
+    gmv_engine_discard_scratch(job->operation->engine, job->counts, true);
+    gmv_free(job->partitions);
+    gmv_free(job->destinations);
+    gmv_free(job->set_counts);
+    gmv_free(job->nodes);
+    gmv__pack_plan_fini(&job->plan);
+}
+
+static void pack_discard(pack_job *job)
+{
+    gmv_engine *engine = job->operation->engine;
+    for (size_t i = 0; job->partitions && i < job->plan.n_partitions; i++) {
+        gmv__packed_discard(engine, job->partitions[i].packed);
+        if (job->partitions[i].gpu_data.view)
+            gmv_result_discard(engine, &job->partitions[i].gpu_data);
     }
-    gmv_status status = pack_announce(stream, plan, table, err);
-    if (status == GMV_OK)
-        status = gmv_kernel_copy_pieces(stream, pieces, plan->n_buffers, err);
-    if (status == GMV_OK)
-        status = gmv_stream_finish(stream, err);
+}
+
+/* ---- copying ------------------------------------------------------------------------------ */
+
+static gmv_status pack_take_memory(pack_job *job, size_t partition, gmv_error *err)
+{
+    const gmv_creation inner = gmv__inner_creation(job->creation);
+    gmv_result *gpu_data = &job->partitions[partition].gpu_data;
+    /* The copy writes every byte, padding included. */
+    GMV_TRY(gmv_result_prepare(job->operation, job->plan.device, job->plan.nbytes[partition],
+                               GMV_CONTENTS_UNSPECIFIED, &inner, true, gpu_data, err));
+    job->destinations[partition] = gpu_data->view->ptr;
+    const gmv_memory *memory = gpu_data->buffer->memory;
+    GMV_TRY(gmv_stream_use(job->stream, gpu_data->buffer->memory, err));
+    if (memory->capacity == memory->nbytes)
+        return GMV_OK;
+    /* What the allocator added behind it is cleared here. */
+    return gmv_fill(job->stream, memory->address + memory->nbytes, 0,
+                    memory->capacity - memory->nbytes, err);
+}
+
+static gmv_status pack_start(pack_job *job, size_t first, size_t n, gmv_error *err)
+{
+    const gmv_pack_plan *plan = &job->plan;
+    const gmv_split args = {
+        .buffers = plan->buffers,
+        .n_buffers = plan->n_buffers,
+        .bounds = plan->bounds,
+        .n_levels = plan->n_levels,
+        .n_points = plan->n_partitions + 1,
+        .destinations = job->destinations,
+        .first = first,
+        .n = n,
+        .set_counts = job->counts ? job->counts->memory->address : 0,
+        .n_masks = plan->n_masks,
+    };
+    for (size_t i = first; i < first + n; i++)
+        GMV_TRY(pack_take_memory(job, i, err));
+    return plan->n_buffers > 0 ? gmv_kernel_split(job->stream, &args, err) : GMV_OK;
+}
+
+static size_t pack_n_together(const gmv_pack_plan *plan)
+{
+    const uint64_t starts =
+        GMV_MIN(plan->total_nbytes / PACK_START_NBYTES + 1, (uint64_t)PACK_STARTS);
+    return (plan->n_partitions + (size_t)starts - 1) / (size_t)starts;
+}
+
+static gmv_status pack_copy(pack_job *job, gmv_error *err)
+{
+    const size_t n = job->plan.n_partitions, together = pack_n_together(&job->plan);
+    GMV_TRY(gmv__pack_use(job->stream, &job->plan, err));
+    for (size_t first = 0; first < n; first += together)
+        GMV_TRY(pack_start(job, first, GMV_MIN(together, n - first), err));
+    return GMV_OK;
+}
+
+/* ---- handles ------------------------------------------------------------------------------ */
+
+static gmv_status pack_make_handle(pack_job *job, size_t partition, gmv_error *err)
+{
+    pack_partition *made = &job->partitions[partition];
+    gmv_packed_metadata metadata;
+    GMV_TRY(gmv__pack_metadata(&job->plan, partition, &metadata, err));
+    const gmv_status status = gmv__packed_prepare(job->operation, &metadata, made->gpu_data.view,
+                                                  job->creation, &made->packed, err);
     if (status != GMV_OK)
-        gmv_stream_abandon(stream); /* before the pieces and the memory go */
-    gmv_free(pieces);
+        gmv_packed_metadata_fini(&metadata);
     return status;
 }
 
-static void pack_set_null_counts(gmv_pack_plan *plan)
+/* While the device copies. */
+static gmv_status pack_make_handles(pack_job *job, gmv_error *err)
 {
-    for (size_t i = 0; i < plan->n_partitions; i++) {
-        const gmv_pack_partition *partition = &plan->partitions[i];
-        for (size_t k = 0; k < partition->n_buffers; k++) {
-            const gmv_pack_buffer *buffer = &plan->buffers[partition->first_buffer + k];
-            if (buffer->is_validity)
-                partition->packed->metadata.entries[buffer->entry].null_count =
-                    (int32_t)(buffer->rows - buffer->set_count);
-        }
-    }
+    for (size_t i = 0; i < job->plan.n_partitions; i++)
+        GMV_TRY(pack_make_handle(job, i, err));
+    return GMV_OK;
 }
 
-static void pack_publish(gmv_operation *operation, gmv_pack_plan *plan, gmv_node **nodes)
+static gmv_status pack_finish(pack_job *job, gmv_error *err)
+{
+    const gmv_pack_plan *plan = &job->plan;
+    if (job->counts)
+        GMV_TRY(gmv_copy_out(job->stream, job->set_counts, job->counts->memory->address,
+                             pack_n_counts(plan) * sizeof(uint64_t), err));
+    GMV_TRY(gmv_stream_finish(job->stream, err));
+    for (size_t i = 0; job->counts && i < plan->n_partitions; i++)
+        gmv__pack_count_nulls(plan, job->set_counts + i * plan->n_masks,
+                              &job->partitions[i].packed->metadata);
+    return GMV_OK;
+}
+
+static void pack_publish(pack_job *job)
 {
     size_t n = 0;
-    for (size_t i = 0; i < plan->n_partitions; i++) {
-        nodes[n++] = &plan->partitions[i].gpu_data.buffer->node;
-        nodes[n++] = &plan->partitions[i].gpu_data.view->node;
-        nodes[n++] = &plan->partitions[i].packed->node;
+    for (size_t i = 0; i < job->plan.n_partitions; i++) {
+        job->nodes[n++] = &job->partitions[i].gpu_data.buffer->node;
+        job->nodes[n++] = &job->partitions[i].gpu_data.view->node;
+        job->nodes[n++] = &job->partitions[i].packed->node;
     }
-    gmv_operation_publish(operation, nodes, n);
+    gmv_operation_publish(job->operation, job->nodes, n);
 }
 
-static gmv_status pack_run(gmv_operation *operation, gmv_pack_plan *plan, const gmv_table *table,
-                           const gmv_creation *creation, gmv_error *err)
+static gmv_status pack_run(pack_job *job, gmv_error *err)
 {
-    const size_t n_nodes = plan->n_partitions * PACK_NODES_PER_PARTITION;
-    GMV_TRY(gmv_operation_weigh(operation, plan->nbytes, err));
-    GMV_TRY(gmv__weigh_nodes(operation, n_nodes));
-    GMV_TRY(gmv_operation_reserve(operation, n_nodes, err));
-    gmv_node **nodes = gmv_calloc(n_nodes, sizeof(gmv_node *));
-    if (!nodes)
-        return gmv_fail_no_memory(err);
+    const size_t n_nodes = job->plan.n_partitions * PACK_NODES_PER_PARTITION;
+    GMV_TRY(gmv_operation_weigh(job->operation, job->plan.total_nbytes, err));
+    GMV_TRY(gmv__weigh_nodes(job->operation, n_nodes));
+    GMV_TRY(gmv_operation_reserve(job->operation, n_nodes, err));
+    GMV_TRY(pack_allocate(job, err));
+    GMV_TRY(pack_copy(job, err));
+    GMV_TRY(pack_make_handles(job, err));
+    return pack_finish(job, err);
+}
 
-    gmv_device *device = pack_device(operation->engine, table);
-    gmv_stream *stream = gmv_operation_stream(operation, device);
-    gmv_status status = pack_prepare(operation, plan, device, creation, err);
-    if (status == GMV_OK)
-        status = pack_copy(stream, plan, table, err);
+/* Makes all handles, held by the operation; *out_packed is for gmv_free. */
+static gmv_status pack_table(gmv_operation *operation, const gmv_table *table,
+                             const int64_t *splits, size_t n_splits, const gmv_creation *creation,
+                             gmv_packed **out_packed, gmv_error *err)
+{
+    pack_job job = {.operation = operation, .creation = creation};
+    GMV_TRY(gmv__pack_plan_init(&job.plan, operation, table, splits, n_splits, err));
+    job.stream = gmv_operation_stream(operation, job.plan.device);
+    const gmv_status status = pack_run(&job, err);
     if (status == GMV_OK) {
-        pack_set_null_counts(plan);
-        pack_publish(operation, plan, nodes);
+        pack_publish(&job);
+        for (size_t i = 0; i < job.plan.n_partitions; i++)
+            out_packed[i] = job.partitions[i].packed;
     } else {
-        gmv_stream_abandon(stream);
-        pack_discard(operation->engine, plan);
+        gmv_stream_abandon(job.stream); /* before the memory goes */
+        pack_discard(&job);
     }
-    gmv_free(nodes);
+    pack_free(&job);
     return status;
 }
 
@@ -199,10 +253,9 @@ static gmv_status pack_run(gmv_operation *operation, gmv_pack_plan *plan, const 
 gmv_status gmv_packed_size(gmv_operation *operation, gmv_table *table, int64_t *out_nbytes,
                            gmv_error *err)
 {
-    (void)operation;
     gmv_pack_plan plan;
-    GMV_TRY(gmv__pack_plan_init(&plan, table, NULL, 0, err));
-    *out_nbytes = (int64_t)plan.nbytes;
+    GMV_TRY(gmv__pack_plan_init(&plan, operation, table, NULL, 0, err));
+    *out_nbytes = (int64_t)plan.total_nbytes;
     gmv__pack_plan_fini(&plan);
     return GMV_OK;
 }
@@ -210,13 +263,7 @@ gmv_status gmv_packed_size(gmv_operation *operation, gmv_table *table, int64_t *
 gmv_status gmv_pack(gmv_operation *operation, gmv_table *table, const gmv_creation *creation,
                     gmv_packed **out_packed, gmv_error *err)
 {
-    gmv_pack_plan plan;
-    GMV_TRY(gmv__pack_plan_init(&plan, table, NULL, 0, err));
-    const gmv_status status = pack_run(operation, &plan, table, creation, err);
-    if (status == GMV_OK)
-        *out_packed = plan.partitions[0].packed;
-    gmv__pack_plan_fini(&plan);
-    return status;
+    return pack_table(operation, table, NULL, 0, creation, out_packed, err);
 }
 
 gmv_status gmv_contiguous_split(gmv_operation *operation, gmv_table *table, const int64_t *splits,
@@ -230,19 +277,15 @@ gmv_status gmv_contiguous_split(gmv_operation *operation, gmv_table *table, cons
     }
     GMV_TRY(splits_check(splits, n_splits, table->num_rows, err));
 
-    gmv_pack_plan plan;
-    GMV_TRY(gmv__pack_plan_init(&plan, table, splits, n_splits, err));
-    gmv_packed **packed = gmv_calloc(plan.n_partitions, sizeof(gmv_packed *));
-    gmv_status status =
-        packed ? pack_run(operation, &plan, table, creation, err) : gmv_fail_no_memory(err);
-    if (status == GMV_OK) {
-        for (size_t i = 0; i < plan.n_partitions; i++)
-            packed[i] = plan.partitions[i].packed;
-        *out_packed = packed;
-        *out_n = plan.n_partitions;
-    } else {
+    gmv_packed **packed = gmv_calloc(n_splits + 1, sizeof(gmv_packed *));
+    if (!packed)
+        return gmv_fail_no_memory(err);
+    const gmv_status status = pack_table(operation, table, splits, n_splits, creation, packed, err);
+    if (status != GMV_OK) {
         gmv_free(packed);
+        return status;
     }
-    gmv__pack_plan_fini(&plan);
-    return status;
+    *out_packed = packed;
+    *out_n = n_splits + 1;
+    return GMV_OK;
 }

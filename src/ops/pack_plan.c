@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes where in packed tables: cuDF's order of buffers (validity, then data, column by column,
- * depth first), each at a multiple of 64 bytes. Pure: touches no device.
+ * The tree of a table as a plan of its packing: cuDF's order of entries and buffers (a column's
+ * validity, its own data, then its children), and the levels of rows. A row of a level is an
+ * element of a buffer once the offsets of all columns on the way have been added, which happens
+ * here, once.
+ *
+ * What is described here has been checked when the columns were made; it is checked again against
+ * the memory that there is, because the device will read what is said here.
  */
 #include <gmv/base/alloc.h>
-#include <gmv/base/num.h>
 
 #include "ops/column_priv.h"
 #include "ops/packed_priv.h"
@@ -17,152 +21,392 @@
 #define PACK_ENTRIES_MAX       (1u << 20)
 #define PACK_PARTITION_ENTRIES 4
 
-/*
- * Sizes cannot overflow: a buffer has less than 2^31 rows of at most 16 bytes, and there are at
- * most two buffers to each of 2^20 entries, which is below 2^57 bytes together.
- */
+typedef struct plan_walk {
+    gmv_pack_plan *plan;
+    uint32_t top; /* the column of the table below which it is */
+    gmv_error *err;
+} plan_walk;
 
-static gmv_status plan_check(const gmv_table *table, size_t n_splits, gmv_error *err)
+/* ---- refusals ----------------------------------------------------------------------------- */
+
+static gmv_status plan_refuse(const plan_walk *walk, const gmv_column *column, const char *why)
 {
-    for (uint32_t i = 0; i < table->n_columns; i++) {
-        const int32_t type = table->columns[i]->type.id;
-        if (!gmv_cudf_type_is_fixed_width(type))
-            return gmv_fail(
-                err, GMV_ERR_DTYPE_UNSUPPORTED, NULL,
-                "column %u is of type %s, which cannot be packed; only fixed-width types can", i,
-                gmv_cudf_type_name(type) ? gmv_cudf_type_name(type) : "unknown");
-    }
-    const uint64_t per_partition = (uint64_t)table->n_columns + PACK_PARTITION_ENTRIES;
-    if (n_splits >= PACK_ENTRIES_MAX || (n_splits + 1) * per_partition > PACK_ENTRIES_MAX)
-        return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, n_splits > 0 ? "/splits" : NULL,
-                        "%zu splits of %u columns are too many for one call: partitions times "
-                        "(columns + %d) may be %u; split in several calls",
-                        n_splits, table->n_columns, PACK_PARTITION_ENTRIES, PACK_ENTRIES_MAX);
-    return GMV_OK;
+    const char *name = gmv_cudf_type_name(column->type.id);
+    return gmv_fail(walk->err, GMV_ERR_VALUE, NULL,
+                    "column %u of the table cannot be packed: its %s column of %d rows %s",
+                    walk->top, name ? name : "unknown", (int)column->size, why);
 }
 
-/* Buffers of a column in a partition that has rows. */
-static size_t plan_count_buffers(const gmv_column *column)
+static gmv_status plan_refuse_type(const plan_walk *walk, const gmv_column *column)
 {
-    return 1 + (gmv_column_is_nullable(column) ? 1 : 0);
+    const char *name = gmv_cudf_type_name(column->type.id);
+    return gmv_fail(walk->err, GMV_ERR_DTYPE_UNSUPPORTED, NULL,
+                    "column %u of the table cannot be packed: a column of type %s with rows has no "
+                    "packed form",
+                    walk->top, name ? name : "unknown");
 }
 
-static gmv_status plan_allocate(gmv_pack_plan *plan, const gmv_table *table, size_t n_splits,
-                                gmv_error *err)
+static bool view_holds(const gmv_view *view, uint64_t nbytes)
 {
-    const size_t n_entries = table->n_columns;
-    size_t n_buffers = 0;
-    for (size_t i = 0; i < n_entries; i++)
-        n_buffers += plan_count_buffers(table->columns[i]);
-    plan->partitions = gmv_calloc(n_splits + 1, sizeof *plan->partitions);
-    if (!plan->partitions)
-        return gmv_fail_no_memory(err);
-    plan->n_partitions = n_splits + 1;
-    if (n_buffers > 0 && table->num_rows > 0) {
-        plan->buffers = gmv_calloc(plan->n_partitions * n_buffers, sizeof *plan->buffers);
-        if (!plan->buffers)
-            return gmv_fail_no_memory(err);
-    }
-    for (size_t i = 0; n_entries > 0 && i < plan->n_partitions; i++) {
-        gmv_packed_metadata *metadata = &plan->partitions[i].metadata;
-        metadata->entries = gmv_calloc(n_entries, sizeof *metadata->entries);
-        if (!metadata->entries)
-            return gmv_fail_no_memory(err);
-    }
-    return GMV_OK;
+    return view && view->ptr != 0 && view->nbytes >= 0 && (uint64_t)view->nbytes >= nbytes;
 }
 
-static void plan_buffer(gmv_pack_plan *plan, gmv_pack_partition *partition,
-                        const gmv_column *column, int64_t first, int64_t rows, bool is_validity)
+/* ---- adding ------------------------------------------------------------------------------- */
+
+static gmv_pack_node *plan_add_node(gmv_pack_plan *plan, const gmv_column *column, uint32_t level)
 {
-    const uint64_t width = gmv_cudf_type_width(column->type.id);
-    plan->buffers[plan->n_buffers++] = (gmv_pack_buffer){
+    gmv_pack_node *node = &plan->nodes[plan->n_nodes++];
+    *node = (gmv_pack_node){
         .column = column,
-        .is_validity = is_validity,
-        .entry = partition->metadata.n_entries - 1,
-        .first = first,
-        .rows = rows,
-        /* cuDF moves validity in words of 32 bits. */
-        .nbytes = is_validity ? (uint64_t)gmv_bitmask_words(rows) * 4 : (uint64_t)rows * width,
+        .type = column->type,
+        .level = level,
+        .validity = GMV_PACK_NO_BUFFER,
+        .data = GMV_PACK_NO_BUFFER,
     };
-    partition->n_buffers++;
+    return node;
+}
+
+static uint32_t plan_add_buffer(gmv_pack_plan *plan, gmv_split_buffer buffer)
+{
+    plan->buffers[plan->n_buffers] = buffer;
+    return (uint32_t)plan->n_buffers++;
+}
+
+static uint32_t plan_add_level(gmv_pack_plan *plan, gmv_split_level level)
+{
+    plan->levels[plan->n_levels] = level;
+    return (uint32_t)plan->n_levels++;
+}
+
+/* Row 0 of the level is element `first` of the column's buffers. */
+static gmv_status plan_add_validity(const plan_walk *walk, gmv_pack_node *node, int64_t first)
+{
+    const gmv_column *column = node->column;
+    if (!gmv_column_is_nullable(column))
+        return GMV_OK;
+    const int64_t end = first + walk->plan->levels[node->level].limit;
+    if (!view_holds(column->null_mask, (uint64_t)gmv__bits_nbytes(end)))
+        return plan_refuse(walk, column, "has a null mask that is too short");
+    node->validity = plan_add_buffer(walk->plan, (gmv_split_buffer){
+                                                     .address = column->null_mask->ptr,
+                                                     .first = first,
+                                                     .kind = GMV_SPLIT_BITS,
+                                                     .level = node->level,
+                                                     .below = (uint32_t)walk->plan->n_masks,
+                                                 });
+    walk->plan->n_masks++;
+    return GMV_OK;
+}
+
+static gmv_status plan_add_data(const plan_walk *walk, gmv_pack_node *node, int64_t first)
+{
+    const gmv_column *column = node->column;
+    const uint64_t width = gmv_cudf_type_width(column->type.id);
+    const int64_t end = first + walk->plan->levels[node->level].limit;
+    if (!view_holds(column->data, (uint64_t)end * width))
+        return plan_refuse(walk, column, "has data that is too short");
+    node->data =
+        plan_add_buffer(walk->plan, (gmv_split_buffer){
+                                        .address = column->data->ptr + (uint64_t)first * width,
+                                        .kind = GMV_SPLIT_BYTES,
+                                        .level = node->level,
+                                        .width = (uint32_t)width,
+                                    });
+    return GMV_OK;
+}
+
+/* ---- columns that cannot have rows -------------------------------------------------------- */
+
+/*
+ * A table without rows is rebuilt from its types alone, where strings lose their offsets; inside a
+ * table with rows they keep them.
+ */
+static gmv_status plan_rowless(const plan_walk *walk, const gmv_column *column, uint32_t level)
+{
+    const bool is_nested = column->type.id == GMV_CUDF_LIST || column->type.id == GMV_CUDF_STRUCT;
+    const bool keeps =
+        is_nested || (column->type.id == GMV_CUDF_STRING && walk->plan->table->num_rows > 0);
+    if (column->type.id == GMV_CUDF_LIST && column->n_children != 2)
+        return plan_refuse(walk, column, "must have two children: offsets and elements");
+    if (column->type.id == GMV_CUDF_STRING && column->n_children > 1)
+        return plan_refuse(walk, column, "must have one child: offsets");
+    gmv_pack_node *node = plan_add_node(walk->plan, column, level);
+    node->num_children = keeps ? (int32_t)column->n_children : 0;
+    for (uint32_t i = 0; keeps && i < column->n_children; i++)
+        GMV_TRY(plan_rowless(walk, column->children[i], level));
+    return GMV_OK;
+}
+
+/* ---- columns with rows -------------------------------------------------------------------- */
+
+static gmv_status plan_column(const plan_walk *walk, const gmv_column *column, uint32_t level,
+                              int64_t shift);
+
+/* The offsets of a string or list, whose row 0 is their row `shift`, and what they lead to. */
+static gmv_status plan_check_offsets(const plan_walk *walk, const gmv_column *parent, int64_t shift,
+                                     int64_t limit)
+{
+    const gmv_column *offsets = parent->children[0];
+    const bool is_wide = offsets->type.id == GMV_CUDF_INT64;
+    const uint64_t width = gmv_cudf_type_width(offsets->type.id);
+    if (offsets->type.id != GMV_CUDF_INT32 && !(is_wide && parent->type.id == GMV_CUDF_STRING))
+        return plan_refuse(walk, parent, "has offsets of a type that offsets cannot have");
+    if (gmv_column_is_nullable(offsets))
+        return plan_refuse(walk, parent, "has offsets with a null mask");
+    if (shift + limit + 1 > offsets->size)
+        return plan_refuse(walk, parent, "has too few offsets");
+    if (!view_holds(offsets->data, (uint64_t)(offsets->offset + shift + limit + 1) * width))
+        return plan_refuse(walk, parent, "has offsets whose data is too short");
+    if (offsets->data->ptr % width != 0)
+        return plan_refuse(walk, parent, "has misaligned offsets");
+    return GMV_OK;
+}
+
+/* Adds the level that the offsets lead to; what is there has `limit` rows. */
+static uint32_t plan_add_below(const plan_walk *walk, const gmv_column *parent, uint32_t level,
+                               int64_t shift, int64_t limit)
+{
+    const gmv_column *offsets = parent->children[0];
+    const uint64_t width = gmv_cudf_type_width(offsets->type.id);
+    const uint64_t first = (uint64_t)(offsets->offset + shift);
+    return plan_add_level(walk->plan, (gmv_split_level){
+                                          .offsets = limit ? offsets->data->ptr + first * width : 0,
+                                          .limit = limit,
+                                          .parent = level,
+                                          .offset_width = (uint32_t)width,
+                                      });
+}
+
+static void plan_add_offsets(const plan_walk *walk, const gmv_column *parent, uint32_t level,
+                             int64_t shift, uint32_t below)
+{
+    const gmv_column *offsets = parent->children[0];
+    const uint64_t width = gmv_cudf_type_width(offsets->type.id);
+    const uint64_t first = (uint64_t)(offsets->offset + shift);
+    gmv_pack_node *node = plan_add_node(walk->plan, offsets, level);
+    node->is_offsets = true;
+    node->data = plan_add_buffer(walk->plan, (gmv_split_buffer){
+                                                 .address = offsets->data->ptr + first * width,
+                                                 .kind = GMV_SPLIT_OFFSETS,
+                                                 .level = level,
+                                                 .width = (uint32_t)width,
+                                                 .below = below,
+                                             });
+}
+
+/* Characters are counted from the start of their memory, whatever the string's own offset. */
+static gmv_status plan_string(const plan_walk *walk, gmv_pack_node *node, int64_t first)
+{
+    const gmv_column *column = node->column;
+    const uint32_t level = node->level;
+    if (column->n_children != 1)
+        return plan_refuse(walk, column, "must have one child: offsets");
+    GMV_TRY(plan_check_offsets(walk, column, first, walk->plan->levels[level].limit));
+    const bool has_memory = column->data && column->data->ptr != 0;
+    const uint32_t characters =
+        plan_add_below(walk, column, level, first, has_memory ? column->data->nbytes : 0);
+    node->num_children = 1;
+    if (has_memory)
+        node->data = plan_add_buffer(walk->plan, (gmv_split_buffer){
+                                                     .address = column->data->ptr,
+                                                     .kind = GMV_SPLIT_BYTES,
+                                                     .level = characters,
+                                                     .width = 1,
+                                                 });
+    plan_add_offsets(walk, column, level, first, characters);
+    return GMV_OK;
+}
+
+static gmv_status plan_list(const plan_walk *walk, gmv_pack_node *node, int64_t first)
+{
+    const gmv_column *column = node->column;
+    const uint32_t level = node->level;
+    if (column->n_children != 2)
+        return plan_refuse(walk, column, "must have two children: offsets and elements");
+    GMV_TRY(plan_check_offsets(walk, column, first, walk->plan->levels[level].limit));
+    const uint32_t elements = plan_add_below(walk, column, level, first, column->children[1]->size);
+    node->num_children = 2;
+    plan_add_offsets(walk, column, level, first, elements);
+    return plan_column(walk, column->children[1], elements, 0);
+}
+
+static gmv_status plan_struct(const plan_walk *walk, gmv_pack_node *node, int64_t first)
+{
+    const gmv_column *column = node->column;
+    const uint32_t level = node->level;
+    node->num_children = (int32_t)column->n_children;
+    for (uint32_t i = 0; i < column->n_children; i++)
+        GMV_TRY(plan_column(walk, column->children[i], level, first));
+    return GMV_OK;
+}
+
+/* A column whose row `shift` is row 0 of the level. As deep as columns nest. */
+static gmv_status plan_column(const plan_walk *walk, const gmv_column *column, uint32_t level,
+                              int64_t shift)
+{
+    const int64_t limit = walk->plan->levels[level].limit;
+    if (limit == 0)
+        return plan_rowless(walk, column, level);
+    if (shift + limit > column->size)
+        return plan_refuse(walk, column, "is shorter than what it is a part of");
+    const int64_t first = shift + column->offset;
+    const int32_t type = column->type.id;
+    const bool is_fixed = gmv_cudf_type_is_fixed_width(type);
+    if (!is_fixed && type != GMV_CUDF_STRING && type != GMV_CUDF_LIST && type != GMV_CUDF_STRUCT)
+        return plan_refuse_type(walk, column);
+    gmv_pack_node *node = plan_add_node(walk->plan, column, level);
+    GMV_TRY(plan_add_validity(walk, node, first));
+    if (is_fixed)
+        return plan_add_data(walk, node, first);
+    if (type == GMV_CUDF_STRING)
+        return plan_string(walk, node, first);
+    return type == GMV_CUDF_LIST ? plan_list(walk, node, first) : plan_struct(walk, node, first);
+}
+
+/* ---- the plan ----------------------------------------------------------------------------- */
+
+static gmv_status plan_count_entries(const gmv_table *table, size_t n_splits, uint64_t *out_n,
+                                     gmv_error *err)
+{
+    uint64_t n_entries = 0;
+    for (uint32_t i = 0; i < table->n_columns; i++)
+        n_entries += table->columns[i]->n_entries;
+    const uint64_t per_partition = n_entries + PACK_PARTITION_ENTRIES;
+    if (n_splits >= PACK_ENTRIES_MAX || per_partition > PACK_ENTRIES_MAX ||
+        (n_splits + 1) * per_partition > PACK_ENTRIES_MAX)
+        return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, n_splits > 0 ? "/splits" : NULL,
+                        "%zu splits of %llu columns, children included, are too many for one call: "
+                        "partitions times (columns + %d) may be %u; split in several calls",
+                        n_splits, (unsigned long long)n_entries, PACK_PARTITION_ENTRIES,
+                        PACK_ENTRIES_MAX);
+    *out_n = n_entries;
+    return GMV_OK;
+}
+
+static gmv_status plan_allocate(gmv_pack_plan *plan, uint64_t n_entries, gmv_error *err)
+{
+    plan->nodes = gmv_calloc(n_entries + 1, sizeof *plan->nodes);
+    plan->levels = gmv_calloc(n_entries + 1, sizeof *plan->levels);
+    plan->buffers = gmv_calloc(2 * n_entries + 1, sizeof *plan->buffers);
+    plan->nbytes = gmv_calloc(plan->n_partitions, sizeof *plan->nbytes);
+    if (!plan->nodes || !plan->levels || !plan->buffers || !plan->nbytes)
+        return gmv_fail_no_memory(err);
+    return GMV_OK;
+}
+
+/* The device of a table's columns; a table without memory is packed on the first one. */
+static gmv_device *plan_find_device(gmv_engine *engine, const gmv_table *table)
+{
+    for (uint32_t i = 0; i < table->n_columns; i++) {
+        gmv_device *device = gmv_column_device(engine, table->columns[i]);
+        if (device)
+            return device;
+    }
+    return engine->devices[0];
+}
+
+static gmv_status plan_describe(gmv_pack_plan *plan, gmv_error *err)
+{
+    const gmv_table *table = plan->table;
+    (void)plan_add_level(plan, (gmv_split_level){.limit = table->num_rows});
+    for (uint32_t i = 0; i < table->n_columns; i++)
+        GMV_TRY(plan_column(&(plan_walk){plan, i, err}, table->columns[i], 0, 0));
+    return GMV_OK;
+}
+
+static gmv_status plan_read_bounds(gmv_pack_plan *plan, gmv_operation *operation, gmv_error *err)
+{
+    gmv_stream *stream = gmv_operation_stream(operation, plan->device);
+    const gmv_split_bounds args = {
+        .levels = plan->levels,
+        .n_levels = plan->n_levels,
+        .n_points = plan->n_partitions + 1,
+        .bounds = plan->bounds,
+    };
+    gmv_status status = gmv__pack_use(stream, plan, err);
+    if (status == GMV_OK)
+        status = gmv_kernel_split_bounds(stream, &args, err);
+    if (status == GMV_OK)
+        status = gmv_stream_finish(stream, err);
+    if (status != GMV_OK)
+        gmv_stream_abandon(stream); /* before the bounds go */
+    return status;
 }
 
 /*
- * Appends a column's entry and buffers: rows [first, first + rows) of its own. Depth first:
- * children, once there are types that have some, follow here.
+ * Offsets that decrease end a partition where it begins; and what has no rows has none below,
+ * whatever was read for both of its ends.
  */
-static void plan_column(gmv_pack_plan *plan, gmv_pack_partition *partition,
-                        const gmv_column *column, int64_t first, int64_t rows)
+static void plan_sort_bounds(gmv_pack_plan *plan)
 {
-    partition->metadata.entries[partition->metadata.n_entries++] = (gmv_packed_entry){
-        .type_id = column->type.id,
-        .scale = column->type.scale,
-        .size = (int32_t)rows,
-        .data_offset = -1,
-        .null_mask_offset = -1,
-        .num_children = (int32_t)column->n_children,
-    };
-    if (rows == 0)
-        return; /* without rows there is no mask either */
-    if (gmv_column_is_nullable(column))
-        plan_buffer(plan, partition, column, first, rows, true);
-    plan_buffer(plan, partition, column, first, rows, false);
-}
-
-static void plan_partition(gmv_pack_plan *plan, gmv_pack_partition *partition,
-                           const gmv_table *table, int64_t begin, int64_t end)
-{
-    partition->metadata.version = GMV_PACKED_VERSION;
-    partition->metadata.num_columns = (int32_t)table->n_columns;
-    partition->metadata.num_rows = (int32_t)(end - begin);
-    partition->first_buffer = plan->n_buffers;
-    for (uint32_t i = 0; i < table->n_columns; i++) {
-        const gmv_column *column = table->columns[i];
-        plan_column(plan, partition, column, column->offset + begin, end - begin);
+    const size_t n_points = plan->n_partitions + 1;
+    for (size_t l = 1; l < plan->n_levels; l++) {
+        const int64_t *parents = plan->bounds + plan->levels[l].parent * n_points;
+        int64_t *bounds = plan->bounds + l * n_points;
+        for (size_t k = 1; k < n_points; k++)
+            if (bounds[k] < bounds[k - 1] || parents[k] == parents[k - 1])
+                bounds[k] = bounds[k - 1];
     }
 }
 
-static void plan_lay_out(gmv_pack_plan *plan, gmv_pack_partition *partition)
+static gmv_status plan_bound(gmv_pack_plan *plan, gmv_operation *operation, const int64_t *splits,
+                             gmv_error *err)
 {
-    for (size_t i = 0; i < partition->n_buffers; i++) {
-        gmv_pack_buffer *buffer = &plan->buffers[partition->first_buffer + i];
-        gmv_packed_entry *entry = &partition->metadata.entries[buffer->entry];
-        buffer->offset = partition->nbytes;
-        buffer->capacity = gmv_round_up(buffer->nbytes, GMV_PACKED_ALIGNMENT);
-        partition->nbytes += buffer->capacity;
-        if (buffer->is_validity)
-            entry->null_mask_offset = (int64_t)buffer->offset;
-        else
-            entry->data_offset = (int64_t)buffer->offset;
-    }
-    plan->nbytes += partition->nbytes;
-}
-
-gmv_status gmv__pack_plan_init(gmv_pack_plan *plan, const gmv_table *table, const int64_t *splits,
-                               size_t n_splits, gmv_error *err)
-{
-    *plan = (gmv_pack_plan){0};
-    GMV_TRY(plan_check(table, n_splits, err));
-    const gmv_status status = plan_allocate(plan, table, n_splits, err);
-    if (status != GMV_OK) {
-        gmv__pack_plan_fini(plan);
-        return status;
-    }
-    for (size_t i = 0; i < plan->n_partitions; i++) {
-        const int64_t begin = i > 0 ? splits[i - 1] : 0;
-        const int64_t end = i < n_splits ? splits[i] : table->num_rows;
-        plan_partition(plan, &plan->partitions[i], table, begin, end);
-        plan_lay_out(plan, &plan->partitions[i]);
-    }
+    const size_t n_points = plan->n_partitions + 1;
+    plan->bounds = gmv_calloc(plan->n_levels * n_points, sizeof *plan->bounds);
+    if (!plan->bounds)
+        return gmv_fail_no_memory(err);
+    for (size_t k = 1; k + 1 < n_points; k++)
+        plan->bounds[k] = splits[k - 1];
+    plan->bounds[n_points - 1] = plan->table->num_rows;
+    if (plan->n_levels == 1)
+        return GMV_OK;
+    GMV_TRY(plan_read_bounds(plan, operation, err));
+    plan_sort_bounds(plan);
     return GMV_OK;
+}
+
+static gmv_status plan_make(gmv_pack_plan *plan, gmv_operation *operation, const int64_t *splits,
+                            size_t n_splits, gmv_error *err)
+{
+    uint64_t n_entries = 0;
+    GMV_TRY(plan_count_entries(plan->table, n_splits, &n_entries, err));
+    plan->n_partitions = n_splits + 1;
+    GMV_TRY(plan_allocate(plan, n_entries, err));
+    GMV_TRY(plan_describe(plan, err));
+    GMV_TRY(plan_bound(plan, operation, splits, err));
+    return gmv__pack_measure(plan, err);
+}
+
+gmv_status gmv__pack_plan_init(gmv_pack_plan *plan, gmv_operation *operation,
+                               const gmv_table *table, const int64_t *splits, size_t n_splits,
+                               gmv_error *err)
+{
+    *plan = (gmv_pack_plan){
+        .table = table,
+        .device = plan_find_device(operation->engine, table),
+    };
+    const gmv_status status = plan_make(plan, operation, splits, n_splits, err);
+    if (status != GMV_OK)
+        gmv__pack_plan_fini(plan);
+    return status;
 }
 
 void gmv__pack_plan_fini(gmv_pack_plan *plan)
 {
-    for (size_t i = 0; i < plan->n_partitions; i++)
-        gmv_packed_metadata_fini(&plan->partitions[i].metadata);
-    gmv_free(plan->partitions);
+    gmv_free(plan->nodes);
+    gmv_free(plan->levels);
     gmv_free(plan->buffers);
+    gmv_free(plan->bounds);
+    gmv_free(plan->nbytes);
     *plan = (gmv_pack_plan){0};
+}
+
+gmv_status gmv__pack_use(gmv_stream *stream, const gmv_pack_plan *plan, gmv_error *err)
+{
+    for (size_t i = 0; i < plan->n_nodes; i++) {
+        GMV_TRY(gmv__view_use(stream, plan->nodes[i].column->data, err));
+        GMV_TRY(gmv__view_use(stream, plan->nodes[i].column->null_mask, err));
+    }
+    return GMV_OK;
 }

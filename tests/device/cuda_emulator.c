@@ -8,6 +8,7 @@
 #include "device/cuda/kernels/indices.cuh"
 #include "device/cuda/kernels/masks.cuh"
 #include "device/cuda/kernels/pieces.cuh"
+#include "device/cuda/kernels/split.cuh"
 #include "device/cuda/kernels/valid.cuh"
 
 _Thread_local cuda_emulated cuda_emulated_now;

@@ -266,20 +266,20 @@ static const cuda_piece *pieces_begin(fake_access *access, const cuda_pieces_arg
                                       uint64_t blocks)
 {
     wants_blocks(access, blocks, args->n_tiles, WARPS);
-    wants(access, args->n_pieces > 0 && args->n_tiles >= args->n_pieces, "an empty table");
+    wants(access, args->n_pieces > 0 && args->n_tiles > 0, "an empty table");
     const void *pieces =
         fake_access_aligned(access, args->pieces, args->n_pieces * sizeof(cuda_piece), 8);
     return access->failed ? NULL : pieces;
 }
 
-/* Whether the piece has as many tiles as its bytes need, and at least one. */
+/* Whether the piece has as many tiles as its bytes need. */
 static void piece_check(fake_access *access, const cuda_pieces_args *args, const cuda_piece *pieces,
                         uint64_t i, uint64_t nbytes, uint64_t tile)
 {
     uint64_t end = i + 1 < args->n_pieces ? pieces[i + 1].first_tile : args->n_tiles;
     uint64_t needs = divide_up(nbytes, tile);
     wants(access, i > 0 || pieces[i].first_tile == 0, "the first piece does not begin at tile 0");
-    wants(access, pieces[i].first_tile < end && end - pieces[i].first_tile >= (needs ? needs : 1),
+    wants(access, pieces[i].first_tile <= end && end - pieces[i].first_tile >= needs,
           "a piece has too few tiles");
 }
 
@@ -292,6 +292,35 @@ static void piece_count(fake_access *access, const cuda_piece *piece, uint64_t o
         (void)__atomic_add_fetch(counter, ones, __ATOMIC_SEQ_CST);
 }
 
+static int64_t cut(int64_t value, int64_t low, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+static int64_t integer_at(const uint8_t *bytes, uint64_t width)
+{
+    int64_t value = 0;
+    int32_t narrow;
+    if (width == 8)
+        memcpy(&value, bytes, sizeof value);
+    else
+        memcpy(&narrow, bytes, sizeof narrow);
+    return width == 8 ? value : narrow;
+}
+
+/* Offsets that have been copied: in their place. */
+static void offsets_rebase(fake_access *access, const cuda_piece *piece, uint8_t *output)
+{
+    const uint64_t width = piece->offset_width;
+    wants(access, width == 4 || width == 8, "offsets of a width that cannot be");
+    wants(access, piece->base >= 0 && piece->base <= piece->end, "offsets that end too soon");
+    wants(access, piece->n % (8 * width) == 0, "a part of an offset");
+    for (uint64_t i = 0; i < piece->n / 8 && !access->failed; i += width) {
+        int64_t value = cut(integer_at(output + i, width), piece->base, piece->end) - piece->base;
+        memcpy(output + i, &value, width);
+    }
+}
+
 static void run_copy_pieces(fake_access *access, const void *arguments, uint64_t blocks)
 {
     const cuda_pieces_args *args = arguments;
@@ -302,8 +331,11 @@ static void run_copy_pieces(fake_access *access, const void *arguments, uint64_t
         wants(access, piece->capacity >= divide_up(piece->n, 8), "a piece is too short");
         bits source = bits_begin(access, piece->bits, piece->n);
         uint8_t *output = fake_access_aligned(access, piece->destination, piece->capacity, 16);
-        if (!access->failed)
-            piece_count(access, piece, bits_copy(&source, output, piece->capacity));
+        if (access->failed)
+            return;
+        piece_count(access, piece, bits_copy(&source, output, piece->capacity));
+        if (piece->offset_width)
+            offsets_rebase(access, piece, output);
     }
 }
 
@@ -361,6 +393,107 @@ static void run_sequence(fake_access *access, const void *arguments, uint64_t bl
     for (uint64_t i = 0; i < args->n && !access->failed; i++) {
         const uint32_t value = (uint32_t)i * args->step;
         memcpy(output + 4 * i, &value, sizeof value);
+    }
+}
+
+/* ---- packed tables --------------------------------------------------------------------------- */
+
+static void run_split_bounds(fake_access *access, const void *arguments, uint64_t blocks)
+{
+    const cuda_split_bounds_args *args = arguments;
+    const cuda_split_level *levels =
+        (const void *)fake_access_aligned(access, args->levels, args->n_levels * sizeof *levels, 8);
+    int64_t *bounds =
+        (void *)fake_access_aligned(access, args->bounds, args->n_levels * args->n_points * 8, 8);
+    wants_blocks(access, blocks, (args->n_levels - 1) * args->n_points, GMV_CUDA_THREADS);
+    for (uint64_t l = 1; l < args->n_levels && !access->failed; l++) {
+        const cuda_split_level *level = &levels[l];
+        wants(access, level->parent < l, "a level above its parent");
+        for (uint64_t k = 0; k < args->n_points && !access->failed; k++) {
+            const int64_t row = bounds[level->parent * args->n_points + k];
+            const uint64_t at = level->offsets + (uint64_t)row * level->offset_width;
+            const uint8_t *offset =
+                level->offsets
+                    ? fake_access_aligned(access, at, level->offset_width, level->offset_width)
+                    : NULL;
+            bounds[l * args->n_points + k] =
+                offset ? cut(integer_at(offset, level->offset_width), 0, level->limit) : 0;
+        }
+    }
+}
+
+static uint64_t split_nbytes(const cuda_split_buffer *buffer, uint64_t rows)
+{
+    switch (buffer->kind) {
+    case GMV_CUDA_SPLIT_BITS:
+        return divide_up(rows, 32) * 4;
+    case GMV_CUDA_SPLIT_OFFSETS:
+        return rows ? (rows + 1) * buffer->width : 0;
+    default:
+        return rows * buffer->width;
+    }
+}
+
+/* What a partition takes of a level. */
+static const int64_t *split_bounds_of(const cuda_split_args *args, const int64_t *bounds,
+                                      uint32_t level, uint64_t block)
+{
+    return bounds + level * args->n_points + args->first + block;
+}
+
+static cuda_piece split_piece(const cuda_split_args *args, const int64_t *bounds,
+                              const cuda_split_buffer *buffer, uint64_t block)
+{
+    const int64_t *rows = split_bounds_of(args, bounds, buffer->level, block);
+    const uint64_t n = (uint64_t)(rows[1] - rows[0]);
+    switch (buffer->kind) {
+    case GMV_CUDA_SPLIT_BITS:
+        return (cuda_piece){
+            .bits = {buffer->address, (uint64_t)(buffer->first + rows[0])},
+            .n = n,
+            .counter = args->counts + 8 * (block * args->n_masks + buffer->below),
+        };
+    case GMV_CUDA_SPLIT_OFFSETS:
+        return (cuda_piece){
+            .bits = {buffer->address + (uint64_t)rows[0] * buffer->width, 0},
+            .n = 8 * split_nbytes(buffer, n),
+            .base = split_bounds_of(args, bounds, buffer->below, block)[0],
+            .end = split_bounds_of(args, bounds, buffer->below, block)[1],
+            .offset_width = buffer->width,
+        };
+    default:
+        return (cuda_piece){
+            .bits = {buffer->address + (uint64_t)rows[0] * buffer->width, 0},
+            .n = 8 * split_nbytes(buffer, n),
+        };
+    }
+}
+
+static void run_split_pieces(fake_access *access, const void *arguments, uint64_t blocks)
+{
+    const cuda_split_args *args = arguments;
+    const cuda_split_buffer *buffers = (const void *)fake_access_aligned(
+        access, args->buffers, args->n_buffers * sizeof *buffers, 8);
+    const int64_t *bounds =
+        (const void *)fake_access_bytes(access, args->bounds, args->n_points * 8);
+    const cuda_split_place *places =
+        (const void *)fake_access_aligned(access, args->places, blocks * sizeof *places, 8);
+    cuda_piece *pieces = (void *)fake_access_aligned(access, args->pieces,
+                                                     blocks * args->n_buffers * sizeof *pieces, 8);
+    for (uint64_t block = 0; block < blocks && !access->failed; block++) {
+        uint64_t destination = places[block].destination;
+        uint64_t tile = places[block].first_tile - args->first_tile;
+        for (uint64_t i = 0; i < args->n_buffers; i++) {
+            cuda_piece piece = split_piece(args, bounds, &buffers[i], block);
+            const int64_t *rows = split_bounds_of(args, bounds, buffers[i].level, block);
+            const uint64_t nbytes = split_nbytes(&buffers[i], (uint64_t)(rows[1] - rows[0]));
+            piece.destination = destination;
+            piece.capacity = divide_up(nbytes, GMV_CUDA_SPLIT_ALIGNMENT) * GMV_CUDA_SPLIT_ALIGNMENT;
+            piece.first_tile = tile;
+            destination += piece.capacity;
+            tile += divide_up(piece.capacity, GMV_CUDA_WARP_TILE);
+            pieces[block * args->n_buffers + i] = piece;
+        }
     }
 }
 

@@ -110,6 +110,9 @@ typedef struct gmv_copy_piece {
     uint64_t destination;   /* aligned to 64 */
     uint64_t capacity;      /* bytes to write; what follows the content is 0 */
     int64_t *out_set_count; /* bits only */
+    /* Bytes only: signed integers of 4 or 8 bytes, each cut to base..end and then less base. */
+    uint32_t offset_width; /* 0: bytes as they are */
+    int64_t base, end;
 } gmv_copy_piece;
 
 /*

@@ -255,6 +255,8 @@ static const gmv_backend_ops cuda_ops = {
     .sequence = cuda_sequence,
     .gather = cuda_gather,
     .copy_pieces = cuda_copy_pieces,
+    .split_bounds = cuda_split_bounds,
+    .split = cuda_split,
 };
 
 gmv_status gmv_cuda_device_count(int32_t *out_count, gmv_error *err)

@@ -468,6 +468,9 @@ static cuda_piece piece_of(const gmv_copy_piece *piece)
     } else if (piece->nbytes) {
         out.bits = (cuda_bits){piece->source, 0};
         out.n = 8 * piece->nbytes;
+        out.offset_width = piece->offset_width;
+        out.base = piece->base;
+        out.end = piece->end;
     }
     return out;
 }
@@ -508,7 +511,7 @@ gmv_status cuda_copy_pieces(gmv_stream *base, const gmv_copy_piece *pieces, size
                             gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
-    if (n == 1)
+    if (n == 1 && !pieces->offset_width)
         return piece_alone(base, pieces, err);
     CUDA_SCOPE(cuda_stream_device(stream));
     for (size_t done = 0; done < n; done += BATCH_ITEMS_MAX)

@@ -11,6 +11,7 @@
  *   cuda_stream.c   streams: waiting, results, small transfers
  *   cuda_copy.c     copies and fills; pinned buffers for big transfers
  *   cuda_kernels.c  launching what kernels/ holds
+ *   cuda_split.c    the same for whole packed tables
  *   cuda_none.c     instead of all these where there is no toolkit
  *
  * Locks: each of staging.lock, exports.lock and imports.lock is held alone, for short steps, and
@@ -304,5 +305,7 @@ gmv_status cuda_sequence(gmv_stream *stream, const gmv_sequence *args, gmv_error
 gmv_status cuda_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *err);
 gmv_status cuda_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, size_t n,
                             gmv_error *err);
+gmv_status cuda_split_bounds(gmv_stream *stream, const gmv_split_bounds *args, gmv_error *err);
+gmv_status cuda_split(gmv_stream *stream, const gmv_split *args, gmv_error *err);
 
 #endif

@@ -246,5 +246,7 @@ gmv_status host_sequence(gmv_stream *stream, const gmv_sequence *args, gmv_error
 gmv_status host_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *err);
 gmv_status host_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, size_t n,
                             gmv_error *err);
+gmv_status host_split_bounds(gmv_stream *stream, const gmv_split_bounds *args, gmv_error *err);
+gmv_status host_split(gmv_stream *stream, const gmv_split *args, gmv_error *err);
 
 #endif

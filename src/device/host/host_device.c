@@ -239,6 +239,8 @@ static const gmv_backend_ops host_ops = {
     .sequence = host_sequence,
     .gather = host_gather,
     .copy_pieces = host_copy_pieces,
+    .split_bounds = host_split_bounds,
+    .split = host_split,
 };
 
 static const host_kernel_set *host_choose_kernels(const gmv_device_options *options)

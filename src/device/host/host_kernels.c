@@ -477,29 +477,3 @@ gmv_status host_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *er
         gather_strided(&position, args->itemsize, args->count, output);
     return GMV_OK;
 }
-
-/* ---- packed tables --------------------------------------------------------------------------- */
-
-gmv_status host_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, size_t n,
-                            gmv_error *err)
-{
-    for (size_t i = 0; i < n; i++) {
-        const gmv_copy_piece *piece = &pieces[i];
-        uint8_t *output = pointer_of(piece->destination);
-        if (piece->is_bits) {
-            GMV_TRY(host_copy_bits(stream,
-                                   &(gmv_copy_bits){.bits = piece->bits,
-                                                    .n = piece->n,
-                                                    .output = piece->destination,
-                                                    .output_nbytes = piece->capacity,
-                                                    .out_set_count = piece->out_set_count},
-                                   err));
-            continue;
-        }
-        if (piece->nbytes)
-            client_copy(output, pointer_of(piece->source), piece->nbytes);
-        if (piece->capacity > piece->nbytes)
-            client_fill(output + piece->nbytes, 0, piece->capacity - piece->nbytes);
-    }
-    return GMV_OK;
-}

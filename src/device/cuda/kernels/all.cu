@@ -4,4 +4,5 @@
 #include "device/cuda/kernels/indices.cuh"
 #include "device/cuda/kernels/masks.cuh"
 #include "device/cuda/kernels/pieces.cuh"
+#include "device/cuda/kernels/split.cuh"
 #include "device/cuda/kernels/valid.cuh"

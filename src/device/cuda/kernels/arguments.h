@@ -126,9 +126,9 @@ typedef struct cuda_scan_args {
 } cuda_scan_args;
 
 /*
- * A run of bits, in a table sorted by first_tile. Each has at least one warp tile: of
+ * A run of bits, in a table sorted by first_tile. It has as many warp tiles as it needs: of
  * GMV_CUDA_WARP_TILE bytes of its output (pieces), or of GMV_CUDA_SCAN_WARP_TILE bytes of the
- * aligned blocks that hold its bits (ranges).
+ * aligned blocks that hold its bits (ranges); one without any begins where the next one does.
  */
 typedef struct cuda_piece {
     cuda_bits bits;
@@ -137,6 +137,8 @@ typedef struct cuda_piece {
     uint64_t capacity;    /* pieces only: bytes to write */
     uint64_t first_tile;
     uint64_t counter; /* address of a uint64_t, zero before, to which the ones are added; 0: none */
+    int64_t base, end;     /* of offsets, pieces only: each is cut to base..end and less base */
+    uint64_t offset_width; /* 4 or 8: signed integers of so many bytes; 0: bits as they are */
 } cuda_piece;
 
 /* gmv_copy_pieces and gmv_count_ranges: a warp to each of n_tiles warp tiles. */
@@ -145,6 +147,59 @@ typedef struct cuda_pieces_args {
     uint64_t n_pieces;
     uint64_t n_tiles;
 } cuda_pieces_args;
+
+/* Levels of rows and buffers of partitions, as in gmv/device/split.h. */
+typedef struct cuda_split_level {
+    uint64_t offsets;
+    int64_t limit;
+    uint32_t parent;
+    uint32_t offset_width;
+} cuda_split_level;
+
+#define GMV_CUDA_SPLIT_BYTES   0
+#define GMV_CUDA_SPLIT_BITS    1
+#define GMV_CUDA_SPLIT_OFFSETS 2
+
+typedef struct cuda_split_buffer {
+    uint64_t address;
+    int64_t first;
+    uint32_t kind;
+    uint32_t level;
+    uint32_t width;
+    uint32_t below;
+} cuda_split_buffer;
+
+/* gmv_split_bounds: a thread to each bound of the levels after the first one. */
+typedef struct cuda_split_bounds_args {
+    uint64_t levels; /* cuda_split_level[n_levels] */
+    uint64_t bounds; /* int64_t[n_levels][n_points] */
+    uint64_t n_levels;
+    uint64_t n_points;
+} cuda_split_bounds_args;
+
+#define GMV_CUDA_DEPTH_MAX 64 /* levels above a level */
+
+/* Where a partition lies, and its first tile. */
+typedef struct cuda_split_place {
+    uint64_t destination;
+    uint64_t first_tile;
+} cuda_split_place;
+
+/* gmv_split_pieces: a block to each partition makes the table of its pieces. */
+typedef struct cuda_split_args {
+    uint64_t buffers; /* cuda_split_buffer[n_buffers] */
+    uint64_t bounds;  /* int64_t[levels][n_points], sorted */
+    uint64_t places;  /* cuda_split_place[blocks] */
+    uint64_t pieces;  /* cuda_piece[blocks][n_buffers] */
+    uint64_t counts;  /* uint64_t[blocks][n_masks], zero before */
+    uint64_t n_buffers;
+    uint64_t n_points;
+    uint64_t n_masks;
+    uint64_t first;      /* the partition of block 0 */
+    uint64_t first_tile; /* of its place: tile 0 of the table */
+} cuda_split_args;
+
+#define GMV_CUDA_SPLIT_ALIGNMENT 64
 
 /*
  * gmv_gather_1, _2, _4, _8, _16: elements of that many bytes, everything aligned to them. Tiles of
@@ -183,23 +238,25 @@ typedef struct cuda_sequence_args {
     uint32_t step;
 } cuda_sequence_args;
 
-#define GMV_CUDA_KERNEL_MAP(X)          \
-    X(valid_bytes, cuda_valid_args)     \
-    X(valid_f4, cuda_valid_args)        \
-    X(valid_f8, cuda_valid_args)        \
-    X(bits_to_bools, cuda_bools_args)   \
-    X(combine_bits, cuda_combine_args)  \
-    X(set_edges, cuda_edges_args)       \
-    X(count_bits, cuda_scan_args)       \
-    X(find_bit, cuda_scan_args)         \
-    X(check_indices, cuda_indices_args) \
-    X(copy_pieces, cuda_pieces_args)    \
-    X(count_ranges, cuda_pieces_args)   \
-    X(sequence, cuda_sequence_args)     \
-    X(gather_1, cuda_gather_args)       \
-    X(gather_2, cuda_gather_args)       \
-    X(gather_4, cuda_gather_args)       \
-    X(gather_8, cuda_gather_args)       \
-    X(gather_16, cuda_gather_args)
+#define GMV_CUDA_KERNEL_MAP(X)              \
+    X(valid_bytes, cuda_valid_args)         \
+    X(valid_f4, cuda_valid_args)            \
+    X(valid_f8, cuda_valid_args)            \
+    X(bits_to_bools, cuda_bools_args)       \
+    X(combine_bits, cuda_combine_args)      \
+    X(set_edges, cuda_edges_args)           \
+    X(count_bits, cuda_scan_args)           \
+    X(find_bit, cuda_scan_args)             \
+    X(check_indices, cuda_indices_args)     \
+    X(copy_pieces, cuda_pieces_args)        \
+    X(count_ranges, cuda_pieces_args)       \
+    X(sequence, cuda_sequence_args)         \
+    X(gather_1, cuda_gather_args)           \
+    X(gather_2, cuda_gather_args)           \
+    X(gather_4, cuda_gather_args)           \
+    X(gather_8, cuda_gather_args)           \
+    X(gather_16, cuda_gather_args)          \
+    X(split_bounds, cuda_split_bounds_args) \
+    X(split_pieces, cuda_split_args)
 
 #endif

@@ -261,6 +261,40 @@ DEVICE uint64_t combined_blocks(uint64_t blocks)
     return blocks;
 }
 
+/* What the threads before this one have got, added: two sums at once. Once in a kernel. */
+DEVICE block16 block_before(block16 own)
+{
+    __shared__ unsigned long long lows[BLOCK_WARPS], highs[BLOCK_WARPS];
+    const unsigned lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;
+    unsigned long long low = own.low, high = own.high;
+    UNROLL
+    for (unsigned distance = 1; distance < WARP_THREADS; distance *= 2) {
+        unsigned long long more_low = __shfl_up_sync(0xffffffffu, low, distance);
+        unsigned long long more_high = __shfl_up_sync(0xffffffffu, high, distance);
+        low += lane >= distance ? more_low : 0;
+        high += lane >= distance ? more_high : 0;
+    }
+    if (lane == WARP_THREADS - 1) {
+        lows[warp] = low;
+        highs[warp] = high;
+    }
+    __syncthreads();
+    UNROLL
+    for (unsigned before = 0; before < BLOCK_WARPS; before++) {
+        low += before < warp ? lows[before] : 0;
+        high += before < warp ? highs[before] : 0;
+    }
+    block16 value = {low - own.low, high - own.high};
+    return value;
+}
+
+/* `sum` is what `value`, a block16 made from a thread's number, is for all threads before. */
+#    define BLOCK_BEFORE(sum, thread, value)     \
+        do {                                     \
+            const uint32_t thread = threadIdx.x; \
+            (sum) = block_before(value);         \
+        } while (0)
+
 /* Bit l of `word` is what lane l of the warp says. */
 #    define WARP_BALLOT(word, lane, condition) ((word) = __ballot_sync(0xffffffffu, condition))
 #    define WARP_LANES_BEGIN(lane)             uint32_t lane = threadIdx.x % WARP_THREADS;
@@ -320,8 +354,8 @@ DEFINE_ACCESS(32, uint32_t)
 DEFINE_ACCESS(64, uint64_t)
 DEFINE_ACCESS(128, block16)
 
-#    define load32_streaming                   load32
-#    define load64_streaming                   load64
+#    define load32_streaming load32
+#    define load64_streaming load64
 
 DEVICE void store128_streaming(uint64_t address, block16 value)
 {
@@ -407,6 +441,18 @@ DEVICE uint64_t combined_blocks(uint64_t blocks)
 {
     return blocks * GMV_CUDA_THREADS;
 }
+
+/* Every thread finds out by itself. */
+#    define BLOCK_BEFORE(sum, thread, value)                                         \
+        do {                                                                         \
+            block16 sum_ = {0, 0};                                                   \
+            for (uint32_t thread = 0; thread < cuda_emulated_now.thread; thread++) { \
+                const block16 value_ = (value);                                      \
+                sum_.low += value_.low;                                              \
+                sum_.high += value_.high;                                            \
+            }                                                                        \
+            (sum) = sum_;                                                            \
+        } while (0)
 
 /* Every thread asks all lanes of its warp. */
 #    define WARP_LANES_BEGIN(lane)             for (uint32_t lane = 0; lane < WARP_THREADS; lane++) {

@@ -39,6 +39,46 @@ DEVICE uint64_t tile_first(uint64_t tile, uint64_t tile_nbytes)
     return tile * (tile_nbytes / 16) + thread_index() % WARP_THREADS;
 }
 
+DEVICE uint32_t rebase_4(uint32_t bits, int32_t base, int32_t end)
+{
+    int32_t value = (int32_t)bits;
+    value = value < base ? base : value;
+    value = value > end ? end : value;
+    return (uint32_t)(value - base);
+}
+
+DEVICE uint64_t rebase_8(uint64_t bits, int64_t base, int64_t end)
+{
+    int64_t value = (int64_t)bits;
+    value = value < base ? base : value;
+    value = value > end ? end : value;
+    return (uint64_t)(value - base);
+}
+
+DEVICE uint64_t rebase_both(uint64_t bits, int32_t base, int32_t end)
+{
+    return rebase_4((uint32_t)bits, base, end) |
+           (uint64_t)rebase_4((uint32_t)(bits >> 32), base, end) << 32;
+}
+
+/* Offsets that may be anything become those of the partition, from 0 to end - base. */
+DEVICE void values_rebase(block16 *values, const cuda_piece *piece)
+{
+    if (piece->offset_width == 4) {
+        UNROLL
+        for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
+            values[i].low = rebase_both(values[i].low, (int32_t)piece->base, (int32_t)piece->end);
+            values[i].high = rebase_both(values[i].high, (int32_t)piece->base, (int32_t)piece->end);
+        }
+        return;
+    }
+    UNROLL
+    for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++) {
+        values[i].low = rebase_8(values[i].low, piece->base, piece->end);
+        values[i].high = rebase_8(values[i].high, piece->base, piece->end);
+    }
+}
+
 /* Copies a warp tile and returns its ones. */
 DEVICE uint32_t tile_copy(const cuda_piece *piece, uint64_t tile)
 {
@@ -52,6 +92,8 @@ DEVICE uint32_t tile_copy(const cuda_piece *piece, uint64_t tile)
         for (uint32_t i = 0; i < GMV_CUDA_PIECES; i++)
             values[i].low = values[i].high = UINT64_MAX;
     }
+    if (piece->offset_width)
+        values_rebase(values, piece);
     return pieces_store(values, first, WARP_THREADS, piece->n, piece->destination, piece->capacity);
 }
 
