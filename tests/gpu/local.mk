@@ -5,9 +5,11 @@ EXTRA_DIST += \
 	tests/gpu/plain_producer.c \
 	tests/gpu/poison.c \
 	tests/gpu/support.py \
+	tests/gpu/test_gmv_share.py \
 	tests/gpu/test_lives.py \
 	tests/gpu/test_producers.py \
 	tests/gpu/workers/cupy_worker.py \
+	tests/gpu/workers/share_helper.py \
 	tests/gpu/workers/driver_worker.py \
 	tests/gpu/workers/numba_worker.py \
 	tests/gpu/workers/recipes.py \

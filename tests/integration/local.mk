@@ -8,6 +8,7 @@ EXTRA_DIST += \
 	tests/integration/test_cuda.py \
 	tests/integration/test_cuda_ipc.py \
 	tests/integration/test_examples.py \
+	tests/integration/test_gmv_share.py \
 	tests/integration/test_generated_client.py \
 	tests/integration/test_http.py \
 	tests/integration/test_kernels.py \
