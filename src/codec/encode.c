@@ -353,6 +353,19 @@ static void encode_entries(gmv_json_writer *writer, const gmv_packed_metadata *m
     gmv_json_close_array(writer);
 }
 
+void gmv_encode_packed_inspection(gmv_json_writer *writer, const gmv_packed_metadata *metadata,
+                                  size_t nbytes)
+{
+    gmv_json_open_object(writer);
+    gmv_json_member_int64(writer, "num_rows", metadata->num_rows);
+    gmv_json_member_int64(writer, "num_columns", metadata->num_columns);
+    gmv_json_member_int64(writer, "metadata_version", metadata->version);
+    gmv_json_member_uint64(writer, "metadata_nbytes", nbytes);
+    gmv_json_put_key(writer, "columns");
+    encode_entries(writer, metadata);
+    gmv_json_close_object(writer);
+}
+
 size_t gmv_encode_packed_metadata_max(const gmv_packed *packed)
 {
     size_t nbytes = gmv_packed_metadata_nbytes(&packed->metadata, GMV_PACKED_VERSION);
@@ -363,6 +376,7 @@ void gmv_encode_packed(gmv_json_writer *writer, gmv_registry *registry, gmv_pack
                        const gmv_view *gpu_data, bool full)
 {
     const gmv_packed_metadata *metadata = &packed->metadata;
+    full = full && gmv_encode_packed_metadata_max(packed) <= GMV_ENCODE_PACKED_NBYTES_MAX;
     encode_head(writer, &packed->node);
     gmv_json_member_int64(writer, "num_rows", metadata->num_rows);
     gmv_json_member_int64(writer, "num_columns", metadata->num_columns);

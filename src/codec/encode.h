@@ -20,12 +20,19 @@ void gmv_encode_view(gmv_json_writer *writer, gmv_registry *registry, gmv_view *
 void gmv_encode_column(gmv_json_writer *writer, gmv_registry *registry, gmv_column *column);
 void gmv_encode_table(gmv_json_writer *writer, gmv_registry *registry, gmv_table *table);
 
+/* Longest metadata and columns that an answer on one packed handle holds; else both are null. */
+#define GMV_ENCODE_PACKED_NBYTES_MAX ((size_t)16 << 20)
+
 /* `gpu_data` is the packed handle's; without `full` metadata and columns are null. */
 void gmv_encode_packed(gmv_json_writer *writer, gmv_registry *registry, gmv_packed *packed,
                        const gmv_view *gpu_data, bool full);
 
 /* An upper bound of what the metadata of a packed handle adds to an answer, in bytes. */
 size_t gmv_encode_packed_metadata_max(const gmv_packed *packed);
+
+/* Metadata on its own, of which `nbytes` bytes were read, as a tree of columns. */
+void gmv_encode_packed_inspection(gmv_json_writer *writer, const gmv_packed_metadata *metadata,
+                                  size_t nbytes);
 
 /* The view as a CUDA Array Interface object in gmvd's address space. */
 void gmv_encode_cuda_array_interface(gmv_json_writer *writer, const gmv_view *view);

@@ -167,3 +167,40 @@ GMV_HANDLER(unpack_from_memoryviews)
     memoryviews_members members = {0};
     return gmv_handle_body(request, reply, memoryviews_fields, &members, memoryviews_run, err);
 }
+
+/* ---- inspect
+ * ------------------------------------------------------------------------------------- */
+
+typedef struct inspect_members {
+    gmv_blob metadata;
+    gmv_optional_int64 gpu_data_nbytes;
+} inspect_members;
+
+static const gmv_field inspect_fields[] = {
+    GMV_FIELD_REQUIRED("metadata", BASE64, inspect_members, metadata),
+    GMV_FIELD("gpu_data_nbytes", OPTIONAL_INT64, inspect_members, gpu_data_nbytes),
+    GMV_FIELD_END,
+};
+
+static gmv_status inspect_run(gmv_request *request, gmv_reply *reply, void *context,
+                              gmv_document *document, gmv_error *err)
+{
+    const inspect_members *members = context;
+    const gmv_optional_int64 *nbytes = &members->gpu_data_nbytes;
+    if (nbytes->given && nbytes->value < 0)
+        return gmv_fail(err, GMV_ERR_VALUE, "/gpu_data_nbytes",
+                        "gpu_data_nbytes must be 0 or more, not %lld", (long long)nbytes->value);
+    gmv_packed_metadata metadata = {0};
+    GMV_TRY(gmv_packed_metadata_decode(members->metadata.bytes, members->metadata.nbytes,
+                                       nbytes->given ? nbytes->value : -1, &metadata, err));
+    gmv_json_writer writer = gmv_json_writer_over(&reply->text);
+    gmv_encode_packed_inspection(&writer, &metadata, members->metadata.nbytes);
+    gmv_packed_metadata_fini(&metadata);
+    return gmv_reply_finish(reply, err);
+}
+
+GMV_HANDLER(packed_inspect)
+{
+    inspect_members members = {0};
+    return gmv_handle_body(request, reply, inspect_fields, &members, inspect_run, err);
+}

@@ -16,4 +16,5 @@ gmvops_HEADERS += include/gmv/ops/column.h include/gmv/ops/table.h include/gmv/o
 libgmv_ops_la_SOURCES += src/ops/column_priv.h src/ops/packed_priv.h \
 	src/ops/column.c src/ops/column_check.c src/ops/column_from_view.c src/ops/column_rows.c \
 	src/ops/table.c \
-	src/ops/packed.c src/ops/pack_plan.c src/ops/pack_layout.c src/ops/pack.c src/ops/unpack.c
+	src/ops/packed.c src/ops/pack_plan.c src/ops/pack_layout.c src/ops/pack.c \
+	src/ops/unpack_priv.h src/ops/unpack_read.c src/ops/unpack.c

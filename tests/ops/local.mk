@@ -95,3 +95,10 @@ tests_ops_test_packed_SOURCES = tests/ops/test_packed.c tests/ops/packed_support
 tests_ops_test_packed_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_packed_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_packed_LDADD = $(OPS_TEST_LIBS)
+
+check_PROGRAMS += tests/ops/test_unpack
+TESTS += tests/ops/test_unpack
+tests_ops_test_unpack_SOURCES = tests/ops/test_unpack.c tests/ops/unpack_support.h tests/ops/packed_support.h $(OPS_FIXTURE)
+tests_ops_test_unpack_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_unpack_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_unpack_LDADD = $(OPS_TEST_LIBS)

@@ -59,20 +59,23 @@ GMV_NODISCARD gmv_status gmv_contiguous_split(gmv_operation *operation, gmv_tabl
 GMV_NODISCARD gmv_status gmv_packed_release(gmv_operation *operation, gmv_packed *packed,
                                             gmv_view **out_gpu_data, gmv_error *err);
 
-/* A table of inner columns that point into the packed buffer; their views own the handle and its
- * gpu_data. */
+/*
+ * A table of inner columns that point into the packed buffer; their views own the handle and its
+ * gpu_data. Null counts are counted again, and offsets checked: clients may have written to both.
+ *
+ * @retval GMV_ERR_METADATA_INVALID  offsets that were written to no longer fit the columns
+ */
 GMV_NODISCARD gmv_status gmv_unpack(gmv_operation *operation, gmv_packed *packed,
                                     const gmv_creation *creation, gmv_table **out_table,
                                     gmv_error *err);
 
 /*
  * The same from untrusted metadata and any contiguous view (NULL: no data).
- * @retval GMV_ERR_METADATA_INVALID  also null counts that the masks belie, checked on the device
- * before anything is made
+ * @retval GMV_ERR_METADATA_INVALID  also null counts and ends that masks and offsets belie, all
+ * read on the device before anything is made
  * @retval GMV_ERR_NOT_CONTIGUOUS    "/gpu_data"
  * @retval GMV_ERR_VALUE             gpu_data whose address is misaligned for its columns
  * ("/gpu_data")
- * @retval GMV_ERR_DTYPE_UNSUPPORTED a column that is not fixed-width ("/metadata")
  */
 GMV_NODISCARD gmv_status gmv_unpack_from_memoryviews(gmv_operation *operation, const void *metadata,
                                                      size_t metadata_nbytes, gmv_view *gpu_data,
