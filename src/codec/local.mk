@@ -25,6 +25,8 @@ libgmvd_codec_la_SOURCES = \
 	src/codec/range.h \
 	src/codec/utf8.c \
 	src/codec/utf8.h \
+	src/codec/column_values.c \
+	src/codec/column_values.h \
 	src/codec/values.c \
 	src/codec/values.h
 libgmvd_codec_la_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)

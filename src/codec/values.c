@@ -269,19 +269,7 @@ void gmv_encode_elements(gmv_json_writer *writer, gmv_dtype dtype, const void *e
     gmv_json_close_array(writer);
 }
 
-void gmv_encode_rows(gmv_json_writer *writer, gmv_cudf_type type, const void *data,
-                     const uint8_t *validity, int64_t count)
+void gmv_encode_fixed_width(gmv_json_writer *writer, gmv_cudf_type type, const void *element)
 {
-    const unsigned char *at = data;
-    size_t width = gmv_cudf_type_width(type.id);
-    values_put put = width > 0 ? values_by_cudf_type[type.id] : NULL;
-    gmv_json_open_array(writer);
-    for (int64_t i = 0; i < count; i++, at += width) {
-        bool valid = validity == NULL || ((unsigned)validity[i / 8] >> (i % 8) & 1) != 0;
-        if (valid && put != NULL)
-            put(writer, at, type.scale);
-        else
-            gmv_json_put_null(writer);
-    }
-    gmv_json_close_array(writer);
+    values_by_cudf_type[type.id](writer, element, type.scale);
 }

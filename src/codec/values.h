@@ -16,10 +16,10 @@ void gmv_encode_elements(gmv_json_writer *writer, gmv_dtype dtype, const void *e
                          int64_t count);
 
 /*
- * An array of `count` rows of a fixed-width type: null where bit i of `validity` is 0 (NULL: all
- * valid), decimals exact as strings, timestamps as ISO 8601, durations as integers.
+ * One element of a fixed-width column type, at any address: decimals exact as strings, timestamps
+ * as ISO 8601, durations as integers. Years 1 to 9999 have four digits, all others a sign and as
+ * many as they need ("+10000", "-0001"; the year 0 is "+0000").
  */
-void gmv_encode_rows(gmv_json_writer *writer, gmv_cudf_type type, const void *data,
-                     const uint8_t *validity, int64_t count);
+void gmv_encode_fixed_width(gmv_json_writer *writer, gmv_cudf_type type, const void *element);
 
 #endif

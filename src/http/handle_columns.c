@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Columns: from parts, from a view, and their rows as JSON. */
 #include <gmv/base/alloc.h>
+#include <gmv/base/num.h>
 
-#include "codec/values.h"
+#include "codec/column_values.h"
 #include "http/handle_priv.h"
 
 static gmv_status column_answer_made(gmv_request *request, gmv_reply *reply, gmv_column *column,
@@ -161,8 +162,8 @@ GMV_HANDLER(column_get)
     return gmv_reply_finish(reply, err);
 }
 
-static void rows_write(gmv_reply *reply, const gmv_column *column, int64_t first,
-                       const gmv_column_rows *rows)
+static gmv_status rows_write(gmv_reply *reply, const gmv_column *column, int64_t first,
+                             const gmv_column_rows *rows, gmv_error *err)
 {
     gmv_json_writer writer = gmv_json_writer_over(&reply->text);
     gmv_json_open_object(&writer);
@@ -172,8 +173,14 @@ static void rows_write(gmv_reply *reply, const gmv_column *column, int64_t first
     gmv_json_member_int64(&writer, "offset", first);
     gmv_json_member_int64(&writer, "count", rows->count);
     gmv_json_put_key(&writer, "values");
-    gmv_encode_rows(&writer, column->type, rows->data, rows->validity, rows->count);
+    if (!gmv_encode_column_rows(&writer, rows, GMV_COLUMN_VALUES_NBYTES_MAX) &&
+        !gmv_strbuf_failed(&reply->text))
+        return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, NULL, "%s longer than %zu bytes as JSON; %s",
+                        rows->count > 1 ? "these rows are" : "this row is",
+                        GMV_COLUMN_VALUES_NBYTES_MAX,
+                        rows->count > 1 ? "ask for fewer of them" : "read the bytes of its views");
     gmv_json_close_object(&writer);
+    return GMV_OK;
 }
 
 GMV_HANDLER(column_values)
@@ -181,15 +188,17 @@ GMV_HANDLER(column_values)
     gmv_node *node;
     int64_t first;
     int64_t count;
-    gmv_column_rows rows = {0};
+    gmv_column_rows rows;
     GMV_TRY(gmv_query_window(&request->query, 0, &first, &count, err));
     GMV_TRY(gmv_request_target(request, &node, err));
     gmv_column *column = gmv_column_of(node);
     GMV_TRY(gmv_query_window(&request->query, column->size, &first, &count, err));
-    if (count > 0)
-        GMV_TRY(gmv_column_read_rows(request->operation, column, first, count, &rows, err));
-    rows_write(reply, column, first, &rows);
+    GMV_TRY(gmv_column_read_rows(request->operation, column, GMV_MIN(first, column->size), count,
+                                 &rows, err));
+    const gmv_status status = rows_write(reply, column, first, &rows, err);
     gmv_column_rows_fini(&rows);
+    if (status != GMV_OK)
+        return status;
     reply->caching = GMV_CACHING_NO_STORE;
     return gmv_reply_finish(reply, err);
 }

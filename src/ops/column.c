@@ -249,6 +249,7 @@ gmv_status gmv_column_create(gmv_operation *operation, const gmv_column_request 
                              const gmv_creation *creation, gmv_column **out_column, gmv_error *err)
 {
     GMV_TRY(gmv__column_check(request, err));
+    GMV_TRY(gmv__column_check_offsets(operation, request, err));
 
     int64_t null_count = request->type.id == GMV_CUDF_EMPTY ? request->size : 0;
     if (request->type.id != GMV_CUDF_EMPTY)

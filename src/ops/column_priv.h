@@ -23,6 +23,14 @@ size_t gmv__type_alignment(int32_t type_id);
 /* All that can be said of a request without looking at device memory. */
 GMV_NODISCARD gmv_status gmv__column_check(const gmv_column_request *request, gmv_error *err);
 
+/* Looks at the offsets or indices of a request that fits, and waits. Weighs the work. */
+GMV_NODISCARD gmv_status gmv__column_check_offsets(gmv_operation *operation,
+                                                   const gmv_column_request *request,
+                                                   gmv_error *err);
+
+/* Integer `index` of a row of signed little-endian ones of `width` bytes, at any address. */
+int64_t gmv__integer_at(const void *integers, int64_t width, int64_t index);
+
 /* Announces a view's memory. A view without memory: nothing. */
 GMV_NODISCARD gmv_status gmv__view_use(gmv_stream *stream, const gmv_view *view, gmv_error *err);
 

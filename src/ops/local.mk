@@ -11,10 +11,14 @@ libgmv_ops_la_SOURCES += src/ops/draft_priv.h src/ops/mask_priv.h \
 	src/ops/view.c src/ops/view_create.c src/ops/view_read.c src/ops/result.c \
 	src/ops/mask_count.c src/ops/mask_input.c src/ops/mask_make.c
 
-# Columns, tables and packed tables.
-gmvops_HEADERS += include/gmv/ops/column.h include/gmv/ops/table.h include/gmv/ops/packed.h
-libgmv_ops_la_SOURCES += src/ops/column_priv.h src/ops/packed_priv.h \
-	src/ops/column.c src/ops/column_check.c src/ops/column_from_view.c src/ops/column_rows.c \
-	src/ops/table.c \
+# Columns and tables.
+gmvops_HEADERS += include/gmv/ops/column.h include/gmv/ops/table.h
+libgmv_ops_la_SOURCES += src/ops/column_priv.h src/ops/table.c \
+	src/ops/column.c src/ops/column_check.c src/ops/column_from_view.c src/ops/column_offsets.c \
+	src/ops/column_rows.c
+
+# Packed tables.
+gmvops_HEADERS += include/gmv/ops/packed.h
+libgmv_ops_la_SOURCES += src/ops/packed_priv.h \
 	src/ops/packed.c src/ops/pack_plan.c src/ops/pack_layout.c src/ops/pack.c \
 	src/ops/unpack_priv.h src/ops/unpack_read.c src/ops/unpack.c

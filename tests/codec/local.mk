@@ -79,6 +79,14 @@ tests_codec_test_values_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_codec_test_values_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_codec_test_values_LDADD = $(CODEC_TEST_LIBS)
 
+check_PROGRAMS += tests/codec/test_column_values
+TESTS += tests/codec/test_column_values
+tests_codec_test_column_values_SOURCES = tests/codec/test_column_values.c tests/ops/nested_support.h \
+	tests/ops/packed_support.h $(OPS_FIXTURE)
+tests_codec_test_column_values_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_column_values_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_column_values_LDADD = $(CODEC_TEST_LIBS)
+
 check_PROGRAMS += tests/codec/test_encode
 TESTS += tests/codec/test_encode
 tests_codec_test_encode_SOURCES = tests/codec/test_encode.c $(OPS_FIXTURE)

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 
+#include "codec/column_values.h"
 #include "codec/values.h"
 
 #define ELEMENTS(dtype, want, type, ...)                                                    \
@@ -68,7 +69,11 @@ static void values_expect_rows(int32_t type_id, int32_t scale, const void *data,
 {
     gmv_strbuf out = GMV_STRBUF_INIT;
     gmv_json_writer writer = gmv_json_writer_over(&out);
-    gmv_encode_rows(&writer, (gmv_cudf_type){type_id, scale}, data, validity, count);
+    const gmv_column_rows rows = {.type = {type_id, scale},
+                                  .count = count,
+                                  .data = (void *)(uintptr_t)data,
+                                  .validity = (uint8_t *)(uintptr_t)validity};
+    cr_assert(gmv_encode_column_rows(&writer, &rows, 10000));
     cr_assert_str_eq(out.data, want);
     gmv_strbuf_fini(&out);
 }
@@ -154,7 +159,7 @@ Test(values, decimals_are_exact)
          __int128, largest);
 }
 
-Test(values, rows_of_no_known_width_are_null)
+Test(values, rows_of_nothing_are_null)
 {
     values_expect_rows(GMV_CUDF_EMPTY, 0, NULL, NULL, 2, "[null,null]");
 }

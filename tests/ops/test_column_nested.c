@@ -150,6 +150,188 @@ Test(column_nested, children_must_fit_their_parent)
     fixture_close(&w);
 }
 
+/* ---- offsets and indices ------------------------------------------------------------------ */
+
+/* Offsets over 5 characters, elements or keys. */
+typedef struct leading {
+    const char *why;
+    int32_t type_id, child_type_id;
+    int64_t size, offset;
+    int64_t values[6];   /* of the child; padded with the last one */
+    const char *message; /* NULL: accepted */
+} leading;
+
+static const leading leadings[] = {
+    {"offsets from 0", GMV_CUDF_STRING, GMV_CUDF_INT32, 3, 0, {0, 1, 3, 5}, NULL},
+    {"offsets from elsewhere", GMV_CUDF_STRING, GMV_CUDF_INT32, 3, 0, {2, 2, 4, 4}, NULL},
+    {"what is before the offset", GMV_CUDF_LIST, GMV_CUDF_INT32, 2, 1, {-7, 1, 3, 5}, NULL},
+    {"what is after the last", GMV_CUDF_LIST, GMV_CUDF_INT32, 2, 0, {0, 1, 3, 99, -1}, NULL},
+    {"the largest element", GMV_CUDF_LIST, GMV_CUDF_INT32, 1, 0, {5, 5}, NULL},
+    {"no rows", GMV_CUDF_LIST, GMV_CUDF_INT32, 0, 0, {77}, NULL},
+    {"a negative offset",
+     GMV_CUDF_STRING,
+     GMV_CUDF_INT32,
+     2,
+     0,
+     {-1, 0, 5},
+     "offset 0 is -1, which is below 0"},
+    {"a negative wide offset",
+     GMV_CUDF_STRING,
+     GMV_CUDF_INT64,
+     2,
+     0,
+     {0, INT64_MIN, 5},
+     "offset 1 is -9223372036854775808, which is below 0"},
+    {"a step back",
+     GMV_CUDF_LIST,
+     GMV_CUDF_INT32,
+     3,
+     0,
+     {0, 4, 3, 5},
+     "offset 2 is 3, which is below the one before it, 4"},
+    {"past the characters",
+     GMV_CUDF_STRING,
+     GMV_CUDF_INT32,
+     3,
+     0,
+     {0, 4, 5, 6},
+     "offset 3 is 6, but there are 5 bytes of characters"},
+    {"far past the characters",
+     GMV_CUDF_STRING,
+     GMV_CUDF_INT64,
+     1,
+     0,
+     {0, INT64_MAX},
+     "offset 1 is 9223372036854775807, but there are 5 bytes of characters"},
+    {"past the elements, then back",
+     GMV_CUDF_LIST,
+     GMV_CUDF_INT32,
+     3,
+     0,
+     {0, 6, 5, 5},
+     "offset 1 is 6, but there are 5 elements"},
+    {"behind the parent's offset",
+     GMV_CUDF_LIST,
+     GMV_CUDF_INT32,
+     2,
+     2,
+     {9, 9, 4, 5, 3},
+     "offset 4 is 3, which is below the one before it, 5"},
+    {"all keys", GMV_CUDF_DICTIONARY32, GMV_CUDF_INT8, 5, 0, {4, 0, 2, 4, 1}, NULL},
+    {"what is before the first", GMV_CUDF_DICTIONARY32, GMV_CUDF_INT16, 2, 1, {-9, 0, 4}, NULL},
+    {"a key too many",
+     GMV_CUDF_DICTIONARY32,
+     GMV_CUDF_INT64,
+     3,
+     0,
+     {4, 5, 2},
+     "index 1 is 5, but there are 5 keys"},
+    {"a negative index",
+     GMV_CUDF_DICTIONARY32,
+     GMV_CUDF_INT8,
+     2,
+     1,
+     {9, 4, -128},
+     "index 2 is -128, which is below 0"},
+};
+
+static gmv_column *leading_child(world *w, const leading *l)
+{
+    const size_t width = gmv_cudf_type_width(l->child_type_id);
+    uint8_t bytes[6 * sizeof(int64_t)];
+    for (size_t i = 0; i < 6; i++)
+        memcpy(bytes + i * width, &l->values[i], width);
+    return nested_elements(w, l->child_type_id, bytes, 6);
+}
+
+Test(column_nested, offsets_and_indices_are_looked_at_when_it_is_made)
+{
+    world w;
+    fixture_open(&w);
+    gmv_column *five = nested_elements(&w, GMV_CUDF_INT32, ten_values, 5);
+    gmv_view *characters = world_view(&w, "abcde", 5);
+    for (size_t i = 0; i < COUNT_OF(leadings); i++) {
+        const leading *l = &leadings[i];
+        const bool is_string = l->type_id == GMV_CUDF_STRING;
+        gmv_column *const children[] = {leading_child(&w, l), five};
+        const gmv_column_request request = {
+            .type = {l->type_id, 0},
+            .size = l->size,
+            .offset = l->offset,
+            .data = is_string ? characters : NULL,
+            .children = children,
+            .n_children = is_string ? 1 : 2,
+        };
+        if (!l->message) {
+            nested_create(&w, &request);
+            continue;
+        }
+        nested_refuse(&w, &request, GMV_ERR_VALUE, "/children/0", l->why);
+        cr_assert_str_eq(w.err.message, l->message, "%s", l->why);
+    }
+    fixture_close(&w);
+}
+
+Test(column_nested, strings_need_no_characters_where_there_are_none)
+{
+    world w;
+    fixture_open(&w);
+    gmv_column *none = NESTED_INT32(&w, 0, 0, 0), *some = NESTED_INT32(&w, 0, 0, 1);
+    gmv_column_request request = {
+        .type = {GMV_CUDF_STRING, 0}, .size = 2, .children = &none, .n_children = 1};
+    cr_assert_eq(gmv_column_device_buffer_size(nested_create(&w, &request)), 12);
+    request.children = &some;
+    nested_refuse(&w, &request, GMV_ERR_VALUE, "/children/0", "a character that is missing");
+    cr_assert_str_eq(w.err.message, "offset 2 is 1, but there are 0 bytes of characters");
+    fixture_close(&w);
+}
+
+Test(column_nested, the_childs_own_offset_counts)
+{
+    static const int32_t offsets[] = {-5, -5, 0, 2, 5, 99};
+    world w;
+    fixture_open(&w);
+    gmv_view *bytes = world_view(&w, offsets, sizeof offsets);
+    gmv_column *sliced =
+        world_column_over(&w, (gmv_cudf_type){GMV_CUDF_INT32, 0}, 3, 2, bytes, NULL);
+    gmv_column_request request = {.type = {GMV_CUDF_STRING, 0},
+                                  .size = 2,
+                                  .data = world_view(&w, "abcde", 5),
+                                  .children = &sliced,
+                                  .n_children = 1};
+    nested_create(&w, &request);
+    request.size = 3;
+    nested_refuse(&w, &request, GMV_ERR_VALUE, "/children/0", "a row past the slice");
+    request.size = 1;
+    request.offset = 1;
+    nested_create(&w, &request);
+    fixture_close(&w);
+}
+
+Test(column_nested, indices_of_null_rows_may_lead_nowhere)
+{
+    static const int8_t indices[] = {99, 1, -1, 0, 99};
+    world w;
+    fixture_open(&w);
+    gmv_column *const children[] = {nested_elements(&w, GMV_CUDF_INT8, indices, 5),
+                                    NESTED_INT32(&w, 7, 8)};
+    gmv_column_request request = {.type = {GMV_CUDF_DICTIONARY32, 0},
+                                  .size = 4,
+                                  .offset = 1,
+                                  .null_mask = world_view(&w, "\x0a", 1),
+                                  .children = children,
+                                  .n_children = 2};
+    cr_assert_eq(nested_create(&w, &request)->null_count, 2);
+    request.null_mask = world_view(&w, "\x1a", 1);
+    nested_refuse(&w, &request, GMV_ERR_VALUE, "/children/0", "a row that is valid");
+    cr_assert_str_eq(w.err.message, "index 4 is 99, but there are 2 keys");
+    gmv_column *const nowhere[] = {children[0], nested_elements(&w, GMV_CUDF_INT32, NULL, 0)};
+    request.children = nowhere;
+    request.null_mask = world_view(&w, "\0", 1);
+    cr_assert_eq(nested_create(&w, &request)->null_count, 4);
+    fixture_close(&w);
+}
+
 /* ---- what a column says of itself --------------------------------------------------------- */
 
 Test(column_nested, empty_is_all_null_whatever_is_claimed)
@@ -331,5 +513,81 @@ Test(column_nested, a_tree_lies_on_one_device)
     request.null_mask = NULL;
     request.children = &both[1];
     cr_assert_eq(nested_create(&w, &request)->device, 1);
+    fixture_close(&w);
+}
+
+/* ---- failures ----------------------------------------------------------------------------- */
+
+/* What chaos works on, made before anything fails. */
+typedef struct chaos {
+    gmv_id offsets, elements, mask;
+} chaos;
+
+static gmv_node *chaos_get(world *w, const gmv_id *id, gmv_status *status)
+{
+    gmv_node *node = NULL;
+    if (*status == GMV_OK)
+        *status = gmv_operation_get(&w->operation, id, id->kind, NULL, &node, &w->err);
+    return node;
+}
+
+static gmv_status chaos_create(world *w, void *context)
+{
+    const chaos *c = context;
+    gmv_status status = GMV_OK;
+    gmv_node *nodes[] = {chaos_get(w, &c->offsets, &status), chaos_get(w, &c->elements, &status),
+                         chaos_get(w, &c->mask, &status)};
+    GMV_TRY(status);
+    gmv_column *const children[] = {gmv_column_of(nodes[0]), gmv_column_of(nodes[1])};
+    const gmv_column_request request = {
+        .type = {GMV_CUDF_LIST, 0},
+        .size = 3,
+        .null_mask = gmv_view_of(nodes[2]),
+        .children = children,
+        .n_children = 2,
+    };
+    const gmv_creation creation = {.label = "chaos", .label_length = 5};
+    gmv_column *column = NULL;
+    GMV_TRY(gmv_column_create(&w->operation, &request, &creation, &column, &w->err));
+    gmv_column_rows rows;
+    status = gmv_column_read_rows(&w->operation, column, 0, 3, &rows, &w->err);
+    gmv_column_rows_fini(&rows);
+    world_delete(w, &column->node.id, GMV_IF_HELD_KEEP);
+    return status;
+}
+
+Test(column_nested, no_failure_leaves_anything_behind)
+{
+    world w;
+    fixture_open(&w);
+    gmv_column *strings = nested_string(&w, 5, NESTED_INT64(&w, 0, 1, 2, 3, 4, 5), "abcde");
+    gmv_column *const fields[] = {strings, nested_elements(&w, GMV_CUDF_INT32, ten_values, 5)};
+    gmv_column *elements = nested_over(&w, GMV_CUDF_STRUCT, 5, 0, NULL, NULL, fields, 2);
+    chaos c = {NESTED_INT32(&w, 0, 2, 2, 5)->node.id, elements->node.id,
+               world_view(&w, "\x05", 1)->node.id};
+    world_run_chaos(&w, chaos_create, &c);
+    fixture_close(&w);
+}
+
+/* The check finds something, and each call of the device that then tells what it was fails. */
+Test(column_nested, a_failure_while_an_offset_is_named_is_that_failure)
+{
+    world w;
+    fixture_open(&w);
+    gmv_column *child = NESTED_INT32(&w, 0, 2, 1, 5);
+    const gmv_column_request request = {
+        .type = {GMV_CUDF_STRING, 0}, .size = 3, .children = &child, .n_children = 1};
+    const census before = world_census(&w);
+    uint64_t n = 1;
+    for (bool has_failed = true; has_failed; n++) {
+        gmv_column *column = NULL;
+        gmv_device_fail_once(w.engine.devices[0], n, GMV_ERR_INTERNAL);
+        const gmv_status status = gmv_column_create(&w.operation, &request, NULL, &column, &w.err);
+        has_failed = gmv_device_has_failed(w.engine.devices[0]);
+        cr_assert_eq(status, has_failed ? GMV_ERR_INTERNAL : GMV_ERR_VALUE, "call %d", (int)n);
+    }
+    gmv_device_fail_once(w.engine.devices[0], 0, GMV_OK);
+    cr_assert_gt(n, 6, "checking and reading take three calls each");
+    census_assert_equal(before, world_census(&w));
     fixture_close(&w);
 }

@@ -127,16 +127,43 @@ GMV_NODISCARD gmv_status gmv_column_prepare(gmv_operation *operation, const gmv_
 void gmv_column_discard(gmv_engine *engine, gmv_column *column);
 
 /*
- * Rows [first, first + count) of a fixed-width column on the host. `data` has count elements,
- * `validity` ceil(count / 8) bytes from bit 0 (NULL: all valid). Freed by gmv_column_rows_fini.
- * @retval GMV_ERR_INDEX  not all of them are rows of the column
+ * Rows of a column on the host, and the rows of its children that they lead to. Whatever the device
+ * holds, offsets and keys lead to rows that are there.
  */
 typedef struct gmv_column_rows {
-    void *data;
-    uint8_t *validity;
+    gmv_cudf_type type;
     int64_t count;
+    void *data; /* fixed-width: `count` elements; STRING: the characters */
+    uint8_t
+        *validity;    /* ceil(count / 8) bytes from bit 0; NULL: all valid (but of EMPTY none is) */
+    int64_t *offsets; /* STRING, LIST: count + 1 of them, from 0, never decreasing */
+    int64_t *keys;    /* DICTIONARY32: which child and which of its rows, or GMV_COLUMN_NO_KEY */
+    size_t n_children; /* LIST: 1, the elements; STRUCT: the fields; DICTIONARY32: runs of keys */
+    struct gmv_column_rows *children; /* NULL without rows */
 } gmv_column_rows;
 
+#define GMV_COLUMN_NO_KEY         (-1) /* null rows, and where there are no keys at all */
+#define GMV_COLUMN_KEY_CHILD(key) ((size_t)((key) >> 32))
+#define GMV_COLUMN_KEY_ROW(key)   ((int64_t)((key)&0xffffffff))
+
+static inline bool gmv_column_rows_valid(const gmv_column_rows *rows, int64_t row)
+{
+    return !rows->validity || ((unsigned)rows->validity[row / 8] >> (row % 8) & 1) != 0;
+}
+
+/* What one call reads at most: values of all levels, with so many more for each column, and bytes.
+ */
+#define GMV_COLUMN_ROWS_VALUES_MAX (1 << 20)
+#define GMV_COLUMN_ROWS_PER_COLUMN 16
+#define GMV_COLUMN_ROWS_NBYTES_MAX (16 << 20)
+
+/*
+ * Reads rows [first, first + count) with one wait for the device at each level of nesting. Freed by
+ * gmv_column_rows_fini.
+ *
+ * @retval GMV_ERR_INDEX           not all of them are rows of the column
+ * @retval GMV_ERR_QUOTA_EXCEEDED  more than the bounds above
+ */
 GMV_NODISCARD gmv_status gmv_column_read_rows(gmv_operation *operation, gmv_column *column,
                                               int64_t first, int64_t count,
                                               gmv_column_rows *out_rows, gmv_error *err);
