@@ -16,6 +16,7 @@
 #include <gmv/base/alloc.h>
 #include <gmv/base/num.h>
 #include <gmv/device/kernels.h>
+#include <gmv/device/split.h>
 
 #ifndef DIFFERENTIAL_ROUNDS
 #    define DIFFERENTIAL_ROUNDS 1200
@@ -567,6 +568,7 @@ typedef struct piece_plan {
     bits_input bits;
     int64_t n; /* bits, or bytes */
     bool is_bits, counted;
+    uint32_t offset_width;
     uint64_t capacity, offset;
 } piece_plan;
 
@@ -581,6 +583,10 @@ static uint64_t pieces_plan(pair *p, piece_plan *plans, size_t n, int64_t longes
         plan->bits = bits_make(p, plan->is_bits ? plan->n : 8 * plan->n);
         if (!plan->is_bits && !plan->bits.present)
             plan->n = 0;
+        if (!plan->is_bits && random_below(p, 3) == 0) {
+            plan->offset_width = random_below(p, 2) ? 4 : 8;
+            plan->n -= plan->n % plan->offset_width;
+        }
         uint64_t nbytes = plan->is_bits ? (uint64_t)(plan->n + 7) / 8 : (uint64_t)plan->n;
         plan->capacity = nbytes + (uint64_t)random_below(p, 2) * (uint64_t)random_below(p, 100);
         plan->offset = end;
@@ -602,6 +608,9 @@ static gmv_copy_piece piece_of(const piece_plan *plan, const block *output, int 
         piece.source = bits_on(&plan->bits, s).address;
         piece.source += plan->bits.present ? (uint64_t)plan->bits.offset / 8 : 0;
         piece.nbytes = (uint64_t)plan->n;
+        piece.offset_width = plan->offset_width;
+        piece.base = 1000000;
+        piece.end = 2000000000;
     }
     return piece;
 }
@@ -638,6 +647,207 @@ static bool check_pieces(pair *p, size_t n, int64_t longest)
 static bool case_copy_pieces(pair *p, int64_t n)
 {
     return check_pieces(p, 1 + (size_t)random_below(p, 30), n);
+}
+
+/* ---- partitions of tables -------------------------------------------------------------------- */
+
+#define SPLIT_LEVELS_MAX  8
+#define SPLIT_BUFFERS_MAX 40
+#define SPLIT_POINTS_MAX  24
+
+typedef struct split_plan {
+    gmv_split_level levels[SIDES][SPLIT_LEVELS_MAX];
+    gmv_split_buffer buffers[SIDES][SPLIT_BUFFERS_MAX];
+    int64_t bounds[SIDES][SPLIT_LEVELS_MAX * SPLIT_POINTS_MAX];
+    uint64_t destinations[SIDES][SPLIT_POINTS_MAX];
+    block offsets[SPLIT_LEVELS_MAX];
+    block inputs[SPLIT_BUFFERS_MAX]; /* capacity 0: none of its own */
+    block outputs[SPLIT_POINTS_MAX]; /* likewise */
+    block counts;
+    size_t n_levels, n_buffers, n_points, n_masks;
+} split_plan;
+
+/* n offsets up to `limit` that never decrease, but for some in half of the blocks. */
+static void put_offsets(pair *p, block *b, size_t n, size_t width, int64_t limit)
+{
+    int64_t value = random_below(p, limit / 4 + 1);
+    const bool is_wild = random_below(p, 2);
+    for (size_t i = 0; i < n; i++) {
+        int64_t wild = (int64_t)random_next(p);
+        value += random_below(p, 3) ? 0 : random_below(p, 2 * (limit - value) / (int64_t)n + 2);
+        value = GMV_MIN(value, limit);
+        if (!is_wild || random_below(p, 10))
+            wild = value;
+        memcpy(b->bytes + b->offset + i * width, &wild, width);
+    }
+    block_upload(p, b);
+}
+
+static void split_add_level(pair *p, split_plan *plan, int64_t longest)
+{
+    const size_t l = plan->n_levels++;
+    const uint32_t parent = l ? (uint32_t)random_below(p, (int64_t)l) : 0;
+    const uint32_t width = random_below(p, 2) ? 4 : 8;
+    const int64_t limit = random_below(p, 6) ? random_below(p, longest + 1) : 0;
+    if (l > 0) {
+        const size_t n = (size_t)plan->levels[0][parent].limit + 1;
+        plan->offsets[l] = block_input(p, n * width);
+        put_offsets(p, &plan->offsets[l], n, width, limit);
+    }
+    for (int s = 0; s < SIDES; s++) {
+        plan->levels[s][l] =
+            (gmv_split_level){.limit = limit, .parent = parent, .offset_width = width};
+        if (l > 0 && plan->levels[s][parent].limit > 0)
+            plan->levels[s][l].offsets = block_address(&plan->offsets[l], s);
+    }
+}
+
+static void split_add_buffer(pair *p, split_plan *plan)
+{
+    static const uint32_t widths[] = {1, 2, 4, 8, 16};
+    const size_t i = plan->n_buffers++;
+    const uint32_t level = (uint32_t)random_below(p, (int64_t)plan->n_levels);
+    const int64_t limit = plan->levels[0][level].limit;
+    gmv_split_buffer buffer = {.level = level, .kind = (uint32_t)random_below(p, 3)};
+    if (buffer.kind == GMV_SPLIT_OFFSETS && level == 0)
+        buffer.kind = GMV_SPLIT_BYTES;
+    if (buffer.kind == GMV_SPLIT_BYTES) {
+        buffer.width = widths[random_below(p, 5)];
+        plan->inputs[i] = block_input(p, (size_t)limit * buffer.width);
+    } else if (buffer.kind == GMV_SPLIT_BITS) {
+        buffer.first = random_below(p, 100);
+        buffer.below = (uint32_t)plan->n_masks++;
+        plan->inputs[i] = block_input(p, (size_t)(buffer.first + limit + 7) / 8);
+    } else {
+        buffer.level = plan->levels[0][level].parent;
+        buffer.below = level;
+        buffer.width = plan->levels[0][level].offset_width;
+    }
+    for (int s = 0; s < SIDES; s++) {
+        plan->buffers[s][i] = buffer;
+        plan->buffers[s][i].address = buffer.kind == GMV_SPLIT_OFFSETS
+                                          ? block_address(&plan->offsets[level], s)
+                                          : block_address(&plan->inputs[i], s);
+    }
+}
+
+static split_plan *split_make(pair *p, int64_t longest)
+{
+    split_plan *plan = gmv_calloc(1, sizeof *plan);
+    const size_t n_levels = 1 + (size_t)random_below(p, SPLIT_LEVELS_MAX);
+    const size_t n_buffers = 1 + (size_t)random_below(p, SPLIT_BUFFERS_MAX);
+    if (!plan)
+        die("split_make", "no memory");
+    while (plan->n_levels < n_levels)
+        split_add_level(p, plan, longest);
+    while (plan->n_buffers < n_buffers)
+        split_add_buffer(p, plan);
+    plan->n_points = 2 + (size_t)random_below(p, SPLIT_POINTS_MAX - 1);
+    for (size_t k = 1; k < plan->n_points; k++) {
+        const int64_t before = plan->bounds[0][k - 1], rows = plan->levels[0][0].limit;
+        plan->bounds[0][k] = before + random_below(p, (rows - before) / 3 + 1);
+    }
+    memcpy(plan->bounds[1], plan->bounds[0], sizeof plan->bounds[0]);
+    plan->counts = block_make(p, 8 * plan->n_points * (plan->n_masks + 1) / 64 * 64 + 64, 0);
+    memset(plan->counts.bytes, 0, plan->counts.capacity);
+    block_upload(p, &plan->counts);
+    return plan;
+}
+
+static void split_sort(split_plan *plan, int s)
+{
+    for (size_t l = 1; l < plan->n_levels; l++)
+        for (size_t k = 1; k < plan->n_points; k++) {
+            int64_t *bound = &plan->bounds[s][l * plan->n_points + k];
+            *bound = GMV_MAX(bound[0], bound[-1]);
+        }
+}
+
+static bool split_bounds_equal(pair *p, split_plan *plan)
+{
+    for (int s = 0; s < SIDES; s++)
+        must(gmv_kernel_split_bounds(p->streams[s],
+                                     &(gmv_split_bounds){.levels = plan->levels[s],
+                                                         .n_levels = plan->n_levels,
+                                                         .n_points = plan->n_points,
+                                                         .bounds = plan->bounds[s]},
+                                     &err));
+    finish(p);
+    for (size_t i = 0; i < plan->n_levels * plan->n_points; i++)
+        if (!numbers_equal(p, (const int64_t[]){plan->bounds[0][i], plan->bounds[1][i]}, "bounds"))
+            return false;
+    for (int s = 0; s < SIDES; s++)
+        split_sort(plan, s);
+    return true;
+}
+
+static void split_place(pair *p, split_plan *plan, size_t partition)
+{
+    uint64_t nbytes = 0;
+    for (size_t i = 0; i < plan->n_buffers; i++) {
+        const gmv_split_buffer *buffer = &plan->buffers[0][i];
+        const int64_t *bounds = plan->bounds[0] + buffer->level * plan->n_points + partition;
+        nbytes += gmv_round_up(gmv_split_nbytes(buffer, bounds[1] - bounds[0]), 64);
+    }
+    if (nbytes == 0)
+        return;
+    plan->outputs[partition] = block_output(p, (size_t)nbytes, 0);
+    for (int s = 0; s < SIDES; s++)
+        plan->destinations[s][partition] = block_address(&plan->outputs[partition], s);
+}
+
+static void split_copy(pair *p, const split_plan *plan, size_t first, size_t n)
+{
+    for (int s = 0; s < SIDES; s++)
+        must(gmv_kernel_split(p->streams[s],
+                              &(gmv_split){.buffers = plan->buffers[s],
+                                           .n_buffers = plan->n_buffers,
+                                           .bounds = plan->bounds[s],
+                                           .n_levels = plan->n_levels,
+                                           .n_points = plan->n_points,
+                                           .destinations = plan->destinations[s],
+                                           .first = first,
+                                           .n = n,
+                                           .set_counts = block_address(&plan->counts, s),
+                                           .n_masks = plan->n_masks},
+                              &err));
+}
+
+static bool split_equal(pair *p, split_plan *plan)
+{
+    const size_t n = plan->n_points - 1, first = (size_t)random_below(p, (int64_t)n + 1);
+    if (!split_bounds_equal(p, plan))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        split_place(p, plan, i);
+    split_copy(p, plan, 0, first);
+    split_copy(p, plan, first, n - first);
+    finish(p);
+    for (size_t i = 0; i < n; i++)
+        if (plan->outputs[i].capacity && !block_equal(p, &plan->outputs[i], "partition"))
+            return false;
+    return block_equal(p, &plan->counts, "ones of masks");
+}
+
+static void block_free_any(block *b)
+{
+    if (b->capacity)
+        block_free(b);
+}
+
+static bool case_split(pair *p, int64_t n)
+{
+    split_plan *plan = split_make(p, n / (1 + random_below(p, 4)));
+    bool equal = split_equal(p, plan);
+    for (size_t i = 0; i < SPLIT_LEVELS_MAX; i++)
+        block_free_any(&plan->offsets[i]);
+    for (size_t i = 0; i < SPLIT_BUFFERS_MAX; i++)
+        block_free_any(&plan->inputs[i]);
+    for (size_t i = 0; i < SPLIT_POINTS_MAX; i++)
+        block_free_any(&plan->outputs[i]);
+    block_free(&plan->counts);
+    gmv_free(plan);
+    return equal;
 }
 
 /* ---- what a stream keeps --------------------------------------------------------------------- */
@@ -706,6 +916,7 @@ static const struct {
     {"sequences", case_sequence, 2},
     {"gathered elements", case_gather, 1},
     {"packed pieces", case_copy_pieces, 4},
+    {"partitions of tables", case_split, 4},
     {"many calls before a wait", case_many_before_finish, 40},
     {"copies and fills", case_copies, 2},
 };
@@ -735,7 +946,7 @@ static void run_long(pair *p, size_t number)
     for (; i < N_CASES && equal; i++) {
         p->state = 77 + i;
         if (cases[i].run != case_gather && cases[i].run != case_copy_pieces &&
-            cases[i].run != case_many_before_finish)
+            cases[i].run != case_split && cases[i].run != case_many_before_finish)
             equal = cases[i].run(p, (int64_t)p->longest - random_below(p, 100));
     }
     printf("%sok %zu - long inputs are the same on both\n", equal ? "" : "not ", number);

@@ -15,6 +15,7 @@
 
 #include <gmv/base/alloc.h>
 #include <gmv/device/kernels.h>
+#include <gmv/device/split.h>
 
 #include "fake_cuda/fake_calls.h"
 #include "fake_cuda/fake_support.h"
@@ -336,6 +337,39 @@ static gmv_status run_pieces(void)
     return conclude(gmv_kernel_copy_pieces(world.stream, pieces, 2, &world.err));
 }
 
+/* A list of integers with a mask: its offsets, the elements' mask and the elements. */
+static gmv_status run_split(void)
+{
+    const gmv_split_level levels[] = {
+        {.limit = 100},
+        {.offsets = world.input->address, .limit = 500, .offset_width = 4},
+    };
+    const gmv_split_buffer buffers[] = {
+        {.address = world.input->address, .kind = GMV_SPLIT_OFFSETS, .width = 4, .below = 1},
+        {.address = world.input->address, .first = 3, .kind = GMV_SPLIT_BITS, .level = 1},
+        {.address = world.input->address, .kind = GMV_SPLIT_BYTES, .level = 1, .width = 4},
+    };
+    const uint64_t destinations[] = {world.output->address, world.output->address + 16384};
+    int64_t bounds[6] = {0, 50, 100};
+    GMV_TRY(conclude(gmv_kernel_split_bounds(
+        world.stream,
+        &(gmv_split_bounds){.levels = levels, .n_levels = 2, .n_points = 3, .bounds = bounds},
+        &world.err)));
+    for (int k = 0; k < 3; k++)
+        bounds[3 + k] = 200 * k; /* whatever was there */
+    return conclude(gmv_kernel_split(world.stream,
+                                     &(gmv_split){.buffers = buffers,
+                                                  .n_buffers = 3,
+                                                  .bounds = bounds,
+                                                  .n_levels = 2,
+                                                  .n_points = 3,
+                                                  .destinations = destinations,
+                                                  .n = 2,
+                                                  .set_counts = world.output->address + 32768,
+                                                  .n_masks = 1},
+                                     &world.err));
+}
+
 static gmv_status run_export(void)
 {
     gmv_memory *memory = NULL;
@@ -397,6 +431,7 @@ static const struct scenario {
     {"indices", run_indices, 3},
     {"gather", run_gather, 3},
     {"copy_pieces", run_pieces, 5},
+    {"partitions", run_split, 12},
     {"export", run_export, 6},
     {"import", run_import, 6},
     {"import of too much", run_import_too_much, 3},
