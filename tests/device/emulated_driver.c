@@ -187,7 +187,7 @@ static CUresult driver_version(int *out_version)
 
 static CUresult device_count(int *out_count)
 {
-    *out_count = 1;
+    *out_count = 2;
     return CUDA_SUCCESS;
 }
 

@@ -15,10 +15,14 @@ void fixture_open(fixture *f)
     fixture_open_with(f, NULL, 1);
 }
 
-/* The host's, or a CUDA device if GMV_TEST_BACKEND says so. */
+/* The host's, or a CUDA device if GMV_TEST_BACKEND or the program itself says so. */
 static gmv_status fixture_open_device(int32_t ordinal, gmv_device **out_device, gmv_error *err)
 {
+#ifdef FIXTURE_BACKEND
+    const char *backend = FIXTURE_BACKEND;
+#else
     const char *backend = getenv("GMV_TEST_BACKEND");
+#endif
     gmv_device_options options = {.ordinal = ordinal};
     return backend && strcmp(backend, "cuda") == 0
                ? gmv_device_open_cuda(&options, out_device, err)

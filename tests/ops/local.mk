@@ -89,6 +89,25 @@ tests_ops_test_pack_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_pack_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_pack_LDADD = $(OPS_TEST_LIBS)
 
+check_PROGRAMS += tests/ops/test_pack_nested
+TESTS += tests/ops/test_pack_nested
+tests_ops_test_pack_nested_SOURCES = tests/ops/test_pack_nested.c tests/ops/packed_support.h $(OPS_FIXTURE)
+tests_ops_test_pack_nested_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_pack_nested_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_pack_nested_LDADD = $(OPS_TEST_LIBS)
+
+# The same on the real CUDA kernels compiled as C, where there is no device.
+if GMV_HAVE_CUDA
+check_PROGRAMS += tests/ops/test_pack_emulated
+TESTS += tests/ops/test_pack_emulated
+tests_ops_test_pack_emulated_SOURCES = \
+	tests/ops/test_pack.c tests/ops/test_pack_nested.c tests/ops/packed_support.h $(OPS_FIXTURE) \
+	tests/device/cuda_emulator.c tests/device/cuda_emulator.h tests/device/emulated_driver.c
+tests_ops_test_pack_emulated_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_pack_emulated_CPPFLAGS = $(GMV_TEST_CPPFLAGS) $(CUDA_CPPFLAGS) -DFIXTURE_BACKEND='"cuda"'
+tests_ops_test_pack_emulated_LDADD = $(OPS_TEST_LIBS)
+endif
+
 check_PROGRAMS += tests/ops/test_packed
 TESTS += tests/ops/test_packed
 tests_ops_test_packed_SOURCES = tests/ops/test_packed.c tests/ops/packed_support.h $(OPS_FIXTURE)
