@@ -533,6 +533,71 @@ static gmv_status decode_empty_body(const gmv_field *fields, gmv_error *err)
     return GMV_OK;
 }
 
+/* ---- leases
+ * -------------------------------------------------------------------------------------- */
+
+#define DECODE_LEASE "ttl_seconds"
+
+/* A table with a label and no field of that name. */
+static bool decode_takes_lease(const gmv_field *fields)
+{
+    bool has_label = false;
+    for (; fields->name != NULL; fields++) {
+        if (strcmp(fields->name, DECODE_LEASE) == 0)
+            return false;
+        has_label |= fields->type == GMV_FIELD_LABEL;
+    }
+    return has_label;
+}
+
+/* Takes the member out of the object; NULL when there is none, or null. The caller's to release. */
+static json_t *decode_take_lease(json_t *root, const gmv_field *fields)
+{
+    json_t *lease = decode_takes_lease(fields) ? json_object_get(root, DECODE_LEASE) : NULL;
+    if (lease == NULL)
+        return NULL;
+    json_incref(lease);
+    (void)json_object_del(root, DECODE_LEASE);
+    if (!json_is_null(lease))
+        return lease;
+    json_decref(lease);
+    return NULL;
+}
+
+static gmv_status decode_check_lease(const json_t *lease, gmv_error *err)
+{
+    return lease ? gmv_decode_check_integer(lease, "/" DECODE_LEASE, err) : GMV_OK;
+}
+
+static gmv_status decode_read_lease(const json_t *lease, uint32_t *out_seconds, gmv_error *err)
+{
+    int64_t seconds = 0;
+    if (lease == NULL)
+        return GMV_OK;
+    GMV_TRY(gmv_decode_int64(lease, "/" DECODE_LEASE, &seconds, err));
+    if (seconds < 1 || seconds > GMV_LEASE_SECONDS_MAX)
+        return gmv_fail(err, GMV_ERR_VALUE, "/" DECODE_LEASE,
+                        "%lld is no length of a lease; it lasts 1 to %d seconds, null for ever",
+                        (long long)seconds, GMV_LEASE_SECONDS_MAX);
+    *out_seconds = (uint32_t)seconds;
+    return GMV_OK;
+}
+
+static gmv_status decode_root(json_t *root, const gmv_field *fields, void *out_struct,
+                              gmv_document *document, gmv_error *err)
+{
+    json_t *lease = decode_take_lease(root, fields);
+    gmv_status status = decode_check_fields(root, fields, err);
+    if (status == GMV_OK)
+        status = decode_check_lease(lease, err);
+    if (status == GMV_OK)
+        status = decode_read_fields(root, fields, out_struct, document, err);
+    if (status == GMV_OK)
+        status = decode_read_lease(lease, &document->ttl_seconds, err);
+    json_decref(lease);
+    return status;
+}
+
 gmv_status gmv_decode_body(const char *body, size_t nbytes, const gmv_field *fields,
                            void *out_struct, gmv_document *out_document, gmv_error *err)
 {
@@ -542,9 +607,7 @@ gmv_status gmv_decode_body(const char *body, size_t nbytes, const gmv_field *fie
     json_t *root;
     GMV_TRY(gmv_json_parse(body, nbytes, &root, err));
     out_document->root = root;
-    gmv_status status = decode_check_fields(root, fields, err);
-    if (status == GMV_OK)
-        status = decode_read_fields(root, fields, out_struct, out_document, err);
+    gmv_status status = decode_root(root, fields, out_struct, out_document, err);
     if (status != GMV_OK)
         gmv_document_fini(out_document);
     return status;

@@ -3,6 +3,10 @@
  * Request bodies to structs, by tables of fields. All types are looked at before any value; unknown
  * members are refused; null on an optional member is the same as absent and leaves what the caller
  * has put into the struct. Pointers of errors name the member (RFC 6901).
+ *
+ * What has a label may have a lease: a table with a field of type LABEL takes the member
+ * `ttl_seconds` too, without a field for it. It goes to gmv_document.ttl_seconds, from where
+ * gmv_handle_body hands it to the operation, which gives it to every name that it makes.
  */
 #ifndef GMV_CODEC_DECODE_H
 #define GMV_CODEC_DECODE_H
@@ -129,6 +133,7 @@ typedef struct gmv_document {
     void *blocks; /* owned */
     char *
         payload; /* of a CAI field: compact JSON text, owned until someone takes it and sets NULL */
+    uint32_t ttl_seconds; /* 1 to GMV_LEASE_SECONDS_MAX; 0: none was given */
 } gmv_document;
 
 /*

@@ -438,6 +438,20 @@ void gmv_encode_handle(gmv_json_writer *writer, const gmv_handle_info *info)
     gmv_json_close_object(writer);
 }
 
+/* `bind` needs the peer's process or connection, which a TCP socket does not tell. */
+void gmv_encode_session(gmv_json_writer *writer, const gmv_session_info *info)
+{
+    gmv_json_open_object(writer);
+    gmv_json_member_id(writer, "id", &info->id);
+    gmv_json_member_string(writer, "label", info->has_label ? info->label : NULL);
+    gmv_json_member_uint64(writer, "ttl_seconds", info->ttl_seconds);
+    gmv_json_member_null(writer, "bind");
+    gmv_json_member_time(writer, "created_at", info->created_at_ms, false);
+    gmv_json_member_time(writer, "expires_at", info->expires_at_ms, false);
+    gmv_json_member_uint64(writer, "handles", info->handles);
+    gmv_json_close_object(writer);
+}
+
 void gmv_encode_deletion(gmv_json_writer *writer, const gmv_deletion *deletion)
 {
     gmv_json_open_object(writer);

@@ -46,6 +46,7 @@ void gmv_encode_metadata(gmv_json_writer *writer, const gmv_packed_metadata *met
 /* A line of a list of handles. */
 void gmv_encode_handle_summary(gmv_json_writer *writer, const gmv_handle_info *info);
 void gmv_encode_handle(gmv_json_writer *writer, const gmv_handle_info *info);
+void gmv_encode_session(gmv_json_writer *writer, const gmv_session_info *info);
 void gmv_encode_deletion(gmv_json_writer *writer, const gmv_deletion *deletion);
 void gmv_encode_export(gmv_json_writer *writer, const gmv_buffer *buffer, bool cloned,
                        const gmv_share *share);

@@ -14,10 +14,12 @@
 
 #include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/ioctl.h>
 
+#define EXCHANGE_SESSION        "Gmv-Session"
 #define EXCHANGE_HURRY_S        1
 #define EXCHANGE_DROP_SILENCE_S 2           /* a refused client that sends no more hears why */
 #define EXCHANGE_DROP_NS        10000000000 /* one that goes on slowly, too */
@@ -235,12 +237,36 @@ static void exchange_set_error(gmv_exchange *exchange, const gmv_error *err)
     gmv__answer_error(&exchange->reply, err, exchange->request_id);
 }
 
-static void exchange_begin_operation(gmv_exchange *exchange, gmv_operation *operation,
-                                     gmv_lane lane, gmv_stream *const *streams)
+static gmv_status exchange_enter_session(gmv_exchange *exchange, gmv_operation *operation,
+                                         gmv_error *err)
+{
+    gmv_registry *registry = operation->engine->registry;
+    gmv_status status = gmv_session_enter(registry, &operation->caller, &exchange->session_id,
+                                          &operation->caller.session, err);
+    if (status != GMV_OK)
+        snprintf(err->parameter, sizeof err->parameter, "%s", EXCHANGE_SESSION);
+    return status;
+}
+
+/* To be ended by exchange_end_operation also when the session is refused. */
+static gmv_status exchange_begin_operation(gmv_exchange *exchange, gmv_operation *operation,
+                                           gmv_lane lane, gmv_stream *const *streams,
+                                           gmv_error *err)
 {
     static const gmv_caller caller = {0};
     gmv_operation_begin(operation, &exchange->server->service->engine, &caller, lane, streams);
     exchange->request.operation = operation;
+    return exchange->session_id.kind ? exchange_enter_session(exchange, operation, err) : GMV_OK;
+}
+
+/* The session is left last: its lease counts from the end of the work. */
+static void exchange_end_operation(gmv_exchange *exchange, gmv_operation *operation)
+{
+    gmv_registry *registry = operation->engine->registry;
+    gmv_session *session = operation->caller.session;
+    gmv_operation_end(operation);
+    gmv_session_leave(registry, session);
+    exchange->request.operation = NULL;
 }
 
 /* Short contents that must be copied out are, so that the answer needs no further worker. */
@@ -262,13 +288,12 @@ static gmv_status exchange_handle(gmv_exchange *exchange, gmv_lane lane, gmv_str
     gmv_operation operation;
     gmv_error err;
     gmv_error_init(&err);
-    exchange_begin_operation(exchange, &operation, lane, streams);
-    gmv_status status =
-        exchange->request.route->handle(&exchange->request, &exchange->reply.reply, &err);
+    gmv_status status = exchange_begin_operation(exchange, &operation, lane, streams, &err);
+    if (status == GMV_OK)
+        status = exchange->request.route->handle(&exchange->request, &exchange->reply.reply, &err);
     if (status == GMV_OK)
         status = exchange_fetch(exchange, &operation, &err);
-    gmv_operation_end(&operation);
-    exchange->request.operation = NULL;
+    exchange_end_operation(exchange, &operation);
     if (status == GMV_MOVE_TO_BULK && lane == GMV_LANE_BULK)
         status = gmv_fail(&err, GMV_ERR_INTERNAL, NULL, "the bulk lane was asked for on itself");
     if (status == GMV_MOVE_TO_BULK)
@@ -336,10 +361,10 @@ static void exchange_run_stream(gmv_exchange *exchange, gmv_lane lane, gmv_strea
     gmv_operation operation;
     gmv_error err;
     gmv_error_init(&err);
-    exchange_begin_operation(exchange, &operation, lane, streams);
-    gmv_status status = exchange_step_stream(exchange, &err);
-    gmv_operation_end(&operation);
-    exchange->request.operation = NULL;
+    gmv_status status = exchange_begin_operation(exchange, &operation, lane, streams, &err);
+    if (status == GMV_OK)
+        status = exchange_step_stream(exchange, &err);
+    exchange_end_operation(exchange, &operation);
     if (status == GMV_MOVE_TO_BULK)
         status = gmv_fail(&err, GMV_ERR_INTERNAL, NULL, "the bulk lane was asked for on itself");
     if (status != GMV_OK) {
@@ -543,14 +568,36 @@ static gmv_status exchange_check_body(gmv_exchange *exchange, gmv_error *err)
         wanted == GMV_MEDIA_JSON ? "application/json (in UTF-8)" : "application/octet-stream");
 }
 
+static bool exchange_is_versioned(const gmv_exchange *exchange)
+{
+    return strncmp(exchange->match.route->path, "/v1/", 4) == 0;
+}
+
 static gmv_status exchange_read_query(gmv_exchange *exchange, gmv_error *err)
 {
     const gmv_route *route = exchange->match.route;
-    bool is_strict = strncmp(route->path, "/v1/", 4) == 0;
+    bool is_strict = exchange_is_versioned(exchange);
     const char *mark = strchr(exchange->target, '?');
     size_t length = mark ? strcspn(mark + 1, "#") : 0;
     return gmv_query_parse(mark ? mark + 1 : "", length, is_strict ? route->query : NULL,
                            &exchange->request.query, err);
+}
+
+/* Probes and documents are served whatever a client always sends along. */
+static gmv_status exchange_read_session(gmv_exchange *exchange, gmv_error *err)
+{
+    const gmv_field_value *field = &exchange->head.fields[GMV_FIELD_SESSION];
+    if (field->count == 0 || !exchange_is_versioned(exchange))
+        return GMV_OK;
+    if (field->count > 1)
+        return gmv_fail_parameter(err, GMV_ERR_REQUEST_MALFORMED, EXCHANGE_SESSION,
+                                  "a request bears one session");
+    gmv_id id;
+    if (!gmv_id_parse(field->text, field->length, &id) || id.kind != GMV_KIND_SESSION)
+        return gmv_fail_parameter(err, GMV_ERR_HANDLE_UNKNOWN, EXCHANGE_SESSION,
+                                  "there is no such session");
+    exchange->session_id = id;
+    return GMV_OK;
 }
 
 static gmv_status exchange_examine(gmv_exchange *exchange, const char *method_name, gmv_error *err)
@@ -567,6 +614,7 @@ static gmv_status exchange_examine(gmv_exchange *exchange, const char *method_na
     GMV_TRY(exchange_check_room(exchange, err));
     GMV_TRY(exchange_check_body(exchange, err));
     GMV_TRY(exchange_read_query(exchange, err));
+    GMV_TRY(exchange_read_session(exchange, err));
     gmv_request *request = &exchange->request;
     request->service = exchange->server->service;
     request->route = exchange->match.route;

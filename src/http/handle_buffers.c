@@ -6,7 +6,6 @@
 
 #include "codec/ipc_handle.h"
 #include "codec/range.h"
-#include "codec/utf8.h"
 #include "http/handle_priv.h"
 
 /* An export's answer: two ids, a name or a handle, numbers. */
@@ -236,21 +235,6 @@ GMV_HANDLER(buffer_export)
 /* ---- upload
  * -------------------------------------------------------------------------------------- */
 
-static gmv_status upload_read_label(const gmv_query *query, gmv_text *out_label, gmv_error *err)
-{
-    const gmv_query_parameter *label = gmv_query_find(query, "label");
-    size_t characters;
-    *out_label = (gmv_text){0};
-    if (label == NULL)
-        return GMV_OK;
-    if (label->value == NULL || !gmv_utf8_check(label->value, label->value_length, &characters) ||
-        characters > GMV_LABEL_CHARACTERS_MAX)
-        return gmv_fail_parameter(err, GMV_ERR_REQUEST_MALFORMED, "label",
-                                  "a label has at most %d characters", GMV_LABEL_CHARACTERS_MAX);
-    *out_label = (gmv_text){label->value, label->value_length};
-    return GMV_OK;
-}
-
 static gmv_status upload_read_device(gmv_request *request, int64_t *out_device, gmv_error *err)
 {
     gmv_device *device;
@@ -267,12 +251,12 @@ static gmv_status upload_begin(gmv_request *request, gmv_error *err)
 {
     int64_t device;
     bool readonly;
-    gmv_text label;
+    gmv_creation creation;
     gmv_upload *upload;
     request->stream_state = NULL;
     GMV_TRY(upload_read_device(request, &device, err));
     GMV_TRY(gmv_query_flag(&request->query, "readonly", &readonly, err));
-    GMV_TRY(upload_read_label(&request->query, &label, err));
+    GMV_TRY(gmv_creation_from_query(request, &creation, err));
     GMV_TRY(gmv_upload_begin(request->operation, device, request->content_length, &upload, err));
     request->stream_state = upload;
     return GMV_OK;
@@ -287,11 +271,10 @@ static gmv_status upload_append(gmv_request *request, const void *bytes, size_t 
 static gmv_status upload_finish(gmv_request *request, gmv_reply *reply, gmv_error *err)
 {
     bool readonly;
-    gmv_text label;
+    gmv_creation creation;
     gmv_buffer *buffer;
     GMV_TRY(gmv_query_flag(&request->query, "readonly", &readonly, err));
-    GMV_TRY(upload_read_label(&request->query, &label, err));
-    gmv_creation creation = gmv_creation_labelled(&label);
+    GMV_TRY(gmv_creation_from_query(request, &creation, err));
     GMV_TRY(gmv_upload_finish(request->operation, request->stream_state, readonly, &creation,
                               &buffer, err));
     request->stream_state = NULL;

@@ -6,6 +6,7 @@
 #include <gmv/base/alloc.h>
 #include <gmv/base/num.h>
 
+#include "codec/utf8.h"
 #include "http/handle_priv.h"
 
 #define VALUES_LIMIT_DEFAULT 1000
@@ -23,11 +24,32 @@ gmv_creation gmv_creation_of(const gmv_result_members *members)
     return creation;
 }
 
+gmv_status gmv_creation_from_query(gmv_request *request, gmv_creation *out_creation, gmv_error *err)
+{
+    const gmv_query_parameter *label = gmv_query_find(&request->query, "label");
+    size_t characters;
+    int64_t ttl_seconds;
+    *out_creation = (gmv_creation){0};
+    GMV_TRY(gmv_query_int64(&request->query, "ttl_seconds", 1, GMV_LEASE_SECONDS_MAX, 0,
+                            &ttl_seconds, err));
+    request->operation->ttl_seconds = (uint32_t)ttl_seconds;
+    if (label == NULL)
+        return GMV_OK;
+    if (label->value == NULL || !gmv_utf8_check(label->value, label->value_length, &characters) ||
+        characters > GMV_LABEL_CHARACTERS_MAX)
+        return gmv_fail_parameter(err, GMV_ERR_REQUEST_MALFORMED, "label",
+                                  "a label has at most %d characters", GMV_LABEL_CHARACTERS_MAX);
+    out_creation->label = label->value;
+    out_creation->label_length = label->value_length;
+    return GMV_OK;
+}
+
 gmv_status gmv_handle_body(gmv_request *request, gmv_reply *reply, const gmv_field *fields,
                            void *members, gmv_body_run run, gmv_error *err)
 {
     gmv_document document;
     GMV_TRY(gmv_decode_body(request->body, request->body_nbytes, fields, members, &document, err));
+    request->operation->ttl_seconds = document.ttl_seconds;
     gmv_status status = run(request, reply, members, &document, err);
     gmv_document_fini(&document);
     return status;

@@ -3,6 +3,11 @@
  * What the files of handlers share. A handler decodes the body into a struct of members, looks up
  * the path's handle, then the body's, calls one op and encodes. Answers that cannot be written for
  * want of memory take back what was made, so that a failed request changes nothing.
+ *
+ * Leases need nothing from a handler that makes something: gmv_handle_body takes `ttl_seconds`
+ * wherever the table of fields has a LABEL, and every name that the operation makes gets it. A
+ * route with bytes in the body lists "label,ttl_seconds" among its query parameters and calls
+ * gmv_creation_from_query in each step that makes something.
  */
 #ifndef GMV_HTTP_HANDLE_PRIV_H
 #define GMV_HTTP_HANDLE_PRIV_H
@@ -23,6 +28,10 @@ typedef struct gmv_result_members {
 
 gmv_creation gmv_creation_of(const gmv_result_members *members);
 gmv_creation gmv_creation_labelled(const gmv_text *label);
+
+/* The query parameters `label` and `ttl_seconds`; the latter goes to the operation. */
+GMV_NODISCARD gmv_status gmv_creation_from_query(gmv_request *request, gmv_creation *out_creation,
+                                                 gmv_error *err);
 
 /* Does the work of a request whose body has been decoded into `members`. */
 typedef gmv_status (*gmv_body_run)(gmv_request *request, gmv_reply *reply, void *members,

@@ -22,6 +22,7 @@ static const char *const head_field_names[GMV_FIELD_COUNT] = {
     [GMV_FIELD_IF_NONE_MATCH] = "If-None-Match",
     [GMV_FIELD_REQUEST_ID] = "X-Request-Id",
     [GMV_FIELD_TRACEPARENT] = "traceparent",
+    [GMV_FIELD_SESSION] = "Gmv-Session",
 };
 
 static bool head_is_blank(char c)

@@ -27,6 +27,7 @@ typedef enum gmv_field {
     GMV_FIELD_IF_NONE_MATCH,
     GMV_FIELD_REQUEST_ID,
     GMV_FIELD_TRACEPARENT,
+    GMV_FIELD_SESSION,
     GMV_FIELD_COUNT
 } gmv_field;
 

@@ -11,6 +11,7 @@ libgmvd_http_la_SOURCES = \
 	src/http/handle_packed.c \
 	src/http/handle_priv.h \
 	src/http/handle_server.c \
+	src/http/handle_sessions.c \
 	src/http/handle_tables.c \
 	src/http/handle_views.c \
 	src/http/handler.h \

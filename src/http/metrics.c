@@ -195,6 +195,23 @@ static void metrics_write_handles(const gmv_service *service, gmv_strbuf *out)
                           gmv_kind_name((gmv_kind)kind), counts.named[kind]);
 }
 
+static void metrics_write_lives(const gmv_service *service, gmv_strbuf *out)
+{
+    gmv_registry_counts counts;
+    gmv_lease_counts leases;
+    gmv_registry_count(service->engine.registry, &counts);
+    gmv_registry_count_leases(service->engine.registry, &leases);
+    metrics_family(out, "sessions", "gauge", "Sessions that have not ended.");
+    gmv_strbuf_printf(out, "gmvd_sessions %" PRIu64 "\n", counts.named[GMV_KIND_SESSION]);
+    metrics_family(out, "leases_expired_total", "counter",
+                   "Leases of handles and sessions that have run out.");
+    gmv_strbuf_printf(out, "gmvd_leases_expired_total %" PRIu64 "\n", leases.expired);
+    metrics_family(out, "reaper_lag_seconds", "gauge",
+                   "How late the names of the last leases that ran out were taken.");
+    gmv_strbuf_printf(out, "gmvd_reaper_lag_seconds %" PRId64 ".%09" PRId64 "\n",
+                      leases.lag_ns / METRICS_NS_PER_SECOND, leases.lag_ns % METRICS_NS_PER_SECOND);
+}
+
 static void metrics_write_buffers(const gmv_service *service, gmv_strbuf *out)
 {
     const gmv_engine *engine = &service->engine;
@@ -255,6 +272,7 @@ void gmv_metrics_write(const gmv_metrics *metrics, const gmv_service *service, g
                       metrics_load(&metrics->transferred[1]),
                       metrics_load(&metrics->transferred[0]));
     metrics_write_handles(service, out);
+    metrics_write_lives(service, out);
     metrics_write_buffers(service, out);
     metrics_write_devices(service, out);
 }

@@ -101,6 +101,7 @@ struct gmv_exchange {
     bool is_given_up;     /* seen is_abandoned: the worker's members are not ours any more */
     bool is_type_wrong;   /* refused with the first byte of the body */
     bool is_head_request;
+    gmv_id session_id; /* that the request bears; kind 0: none */
     gmv_method_label method_label;
     size_t route_index;
     gmv_route_match match;

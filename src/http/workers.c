@@ -15,7 +15,9 @@
 #include <unistd.h>
 
 #include <gmv/base/alloc.h>
+#include <gmv/base/clock.h>
 #include <gmv/base/log.h>
+#include <gmv/base/num.h>
 
 #define WORKER_NICE        10
 #define MAINTENANCE_NAP_MS 500
@@ -131,11 +133,24 @@ static void deadline_after(clockid_t clock, int64_t milliseconds, struct timespe
     }
 }
 
+/*
+ * Up to when the next lease ends. One that is given during the nap cannot end within it: leases
+ * last a second at least.
+ */
+static int64_t maintenance_nap_ms(gmv_engine *engine)
+{
+    int64_t next = gmv_registry_next_expiry_ns(engine->registry);
+    int64_t now = gmv_clock_monotonic_ns();
+    if (next <= now)
+        return 1;
+    return GMV_MIN((next - now) / 1000000 + 1, (int64_t)MAINTENANCE_NAP_MS);
+}
+
 /* Waits for a job, something to reap, or the end of a nap; false once all is done and stopping. */
-static bool maintenance_wait(lane_queue *queue, gmv_job **out_job)
+static bool maintenance_wait(lane_queue *queue, gmv_engine *engine, gmv_job **out_job)
 {
     struct timespec until;
-    deadline_after(CLOCK_REALTIME, MAINTENANCE_NAP_MS, &until);
+    deadline_after(CLOCK_REALTIME, maintenance_nap_ms(engine), &until);
     pthread_mutex_lock(&queue->lock);
     int waited = 0;
     while (!queue->head && !queue->is_poked && !queue->is_stopping && waited != ETIMEDOUT)
@@ -154,7 +169,7 @@ static void *maintenance_main(void *argument)
     (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WORKER_NICE);
     gmv_job *job;
     do {
-        bool goes_on = maintenance_wait(self->queue, &job);
+        bool goes_on = maintenance_wait(self->queue, workers->engine, &job);
         if (job)
             job->run(job, GMV_LANE_BULK, NULL);
         while (gmv_engine_reap(workers->engine) > 0)

@@ -79,7 +79,7 @@ size_t gmv_engine_reap(gmv_engine *engine)
 {
     size_t count = engine_reap_scratch(engine);
     if (engine->registry)
-        count += gmv_registry_reap(engine->registry);
+        count += gmv_registry_reap(engine->registry) + gmv_registry_expire(engine->registry);
     return count;
 }
 

@@ -16,6 +16,7 @@ void gmv_operation_begin(gmv_operation *operation, gmv_engine *engine, const gmv
     operation->engine = engine;
     operation->caller = *caller;
     operation->lane = lane;
+    operation->ttl_seconds = 0;
     operation->streams = streams;
     operation->held = operation->held_inline;
     operation->n_held = 0;
@@ -112,6 +113,7 @@ gmv_node_attributes gmv_operation_attributes(const gmv_operation *operation,
         .label = labelled ? creation->label : NULL,
         .label_length = labelled ? creation->label_length : 0,
         .inner = inner,
+        .ttl_seconds = inner ? 0 : operation->ttl_seconds,
     };
 }
 

@@ -26,10 +26,12 @@ static uint64_t node_erase(gmv_registry *registry, gmv_node *node)
 {
     gmv_reason reason = node->reason ? (gmv_reason)node->reason : GMV_REASON_DELETED;
     gmv_node_drop_ranges(registry, node);
-    gmv_order_remove(&registry->order, node);
+    gmv_order_remove(registry_order(registry, node->id.kind), node);
     registry->counts.alive[node->id.kind]--;
-    if (node->state == STATE_NAMED) /* only when the registry is torn down */
+    if (node->state == STATE_NAMED) { /* only when the registry is torn down */
+        gmv_node_leave_life(registry, node);
         registry->counts.named[node->id.kind]--;
+    }
     gmv_tombstones_add(&registry->tombstones, &node->id, node->principal, reason);
     gmv_shard *shard = registry_shard(registry, &node->id);
     pthread_mutex_lock(&shard->lock);
@@ -71,23 +73,26 @@ static void node_destroy(gmv_registry *registry, gmv_node *node, gmv_deletion *d
     if (deletion && deletion->n_freed < GMV_ERROR_IDS_MAX)
         deletion->freed[deletion->n_freed++] = node->id;
     registry_observe(registry, GMV_EVENT_FREED, node);
+    gmv_session *session = node->session;
     gmv_free(node->label);
     gmv_free(node->edges);
     node->label = NULL;
     node->edges = NULL;
     atomic_fetch_sub_explicit(&registry->n_handles, 1, memory_order_relaxed);
     node->node_class->destroy(node);
+    gmv_session_unreference(registry, session);
 }
 
 size_t gmv_registry_bury(gmv_registry *registry, gmv_node *dead, gmv_deletion *deletion)
 {
     burial at = {.head = dead, .pending = dead, .tail = dead};
+    const gmv_kind dead_kind = dead->id.kind; /* of its order: a session has no owners */
     size_t n_freed = 0;
     dead->work_next = NULL;
     while (at.head) {
         graph_lock(registry);
         burial_step(registry, &at);
-        gmv_order_chunk *surplus = gmv_order_take_surplus(&registry->order);
+        gmv_order_chunk *surplus = gmv_order_take_surplus(registry_order(registry, dead_kind));
         graph_unlock(registry);
         gmv_order_free_chunks(surplus);
         while (at.head != at.pending) {
@@ -151,21 +156,6 @@ void gmv_registry_release(gmv_registry *registry, gmv_node *node, bool may_block
 
 /* ---- taking names ---------------------------------------------------------------------------- */
 
-/*
- * Under the graph lock. The name's reference passes to the caller. True if the caller has to tell
- * the observer; false if there is none, or if that is left to who announces the node's creation.
- */
-static bool node_take_name(gmv_registry *registry, gmv_node *node, gmv_reason reason)
-{
-    gmv_node_set_state(registry, node, STATE_DELETED, (uint8_t)reason);
-    gmv_node_drop_ranges(registry, node);
-    registry->counts.named[node->id.kind]--;
-    if (node->flags & FLAG_ANNOUNCED)
-        return true;
-    node->flags |= FLAG_UNHEARD;
-    return false;
-}
-
 /* What one step of a cascade has to tell once the lock is given up. */
 typedef struct cascade_news {
     gmv_node *nodes[REGISTRY_STEP];
@@ -182,7 +172,7 @@ static void cascade_mark(gmv_registry *registry, gmv_cascade *cascade, gmv_node 
 {
     if (node->state == STATE_NAMED) {
         news->deleted++;
-        if (node_take_name(registry, node, GMV_REASON_CASCADE))
+        if (gmv_node_take_name(registry, node, GMV_REASON_CASCADE))
             news->nodes[news->n_nodes++] = node;
     } else if (!gmv_node_try_reference(node)) {
         return;
@@ -273,7 +263,7 @@ static void cascade_drop_all(gmv_registry *registry, gmv_cascade *cascade, gmv_d
 
 /* ---- deleting -------------------------------------------------------------------------------- */
 
-static gmv_status fail_inner(const gmv_id *id, gmv_error *err)
+gmv_status gmv_registry_fail_inner(const gmv_id *id, gmv_error *err)
 {
     char text[GMV_ID_TEXT_MAX];
     gmv_id_format(id, text);
@@ -305,7 +295,7 @@ static gmv_status delete_check(const gmv_caller *caller, const gmv_node *node, g
 {
     GMV_TRY(gmv_registry_judge(caller, node, kind, NULL, err));
     if (node->state == STATE_INNER)
-        return fail_inner(&node->id, err);
+        return gmv_registry_fail_inner(&node->id, err);
     return if_held == GMV_IF_HELD_REFUSE ? delete_check_held(node, err) : GMV_OK;
 }
 
@@ -348,7 +338,7 @@ gmv_status gmv_registry_delete(gmv_registry *registry, const gmv_caller *caller,
     gmv_status status = node ? delete_check(caller, node, kind, if_held, err)
                              : gmv_registry_fail_absent(registry, caller, id, NULL, err);
     if (node && status == GMV_OK) {
-        tell = node_take_name(registry, node, GMV_REASON_DELETED);
+        tell = gmv_node_take_name(registry, node, GMV_REASON_DELETED);
         if (if_held == GMV_IF_HELD_CASCADE)
             cascade_begin(registry, &cascade, node);
     }
@@ -368,12 +358,22 @@ gmv_status gmv_registry_delete(gmv_registry *registry, const gmv_caller *caller,
 
 /* ---- giving owners up ------------------------------------------------------------------------ */
 
-/* Under the graph lock. One that a cascade reached stays deleted; a named one stays as it is. */
-static void node_give_name(gmv_registry *registry, gmv_node *node)
+/*
+ * Under the graph lock. One that a cascade reached stays deleted; a named one stays as it is. In a
+ * session that has ended the name goes as all others did.
+ */
+static void node_give_name(gmv_registry *registry, gmv_node *node, const gmv_node *giver)
 {
     if (node->state != STATE_INNER)
         return;
+    if (node->session && atomic_load_explicit(&node->session->ended, memory_order_relaxed)) {
+        gmv_node_set_state(registry, node, STATE_DELETED, GMV_REASON_SESSION_ENDED);
+        gmv_node_drop_ranges(registry, node);
+        return;
+    }
+    gmv_node_share_lease(registry, node, giver);
     gmv_node_set_state(registry, node, STATE_NAMED, GMV_REASON_NONE);
+    gmv_node_enter_life(registry, node);
     registry->counts.named[node->id.kind]++;
     node_reference(node);
 }
@@ -406,7 +406,7 @@ bool gmv_registry_disown(gmv_registry *registry, gmv_node *node, size_t named, g
     node->n_owners = 0;
     gmv_node *owner = edges[named].owner;
     gmv_registry_hold(registry, owner);
-    node_give_name(registry, owner);
+    node_give_name(registry, owner, node);
     for (;;) {
         gmv_node *dead = disown_step(registry, edges, n_edges, &done);
         graph_unlock(registry);

@@ -11,7 +11,7 @@
 
 /* ---- one node by id -------------------------------------------------------------------------- */
 
-static gmv_status fail_unknown(const gmv_id *id, const char *pointer, gmv_error *err)
+gmv_status gmv_registry_fail_unknown(const gmv_id *id, const char *pointer, gmv_error *err)
 {
     char text[GMV_ID_TEXT_MAX];
     gmv_id_format(id, text);
@@ -41,7 +41,7 @@ gmv_status gmv_registry_fail_absent(gmv_registry *registry, const gmv_caller *ca
     if (gmv_tombstones_find(&registry->tombstones, id, &tombstone) &&
         caller_sees(caller, tombstone.principal))
         return fail_deleted(id, false, (gmv_reason)tombstone.reason, pointer, err);
-    return fail_unknown(id, pointer, err);
+    return gmv_registry_fail_unknown(id, pointer, err);
 }
 
 static gmv_status fail_kind(const gmv_id *id, gmv_kind kind, const char *pointer, gmv_error *err)
@@ -57,15 +57,23 @@ static gmv_reason node_reason(const gmv_node *node)
     return node->reason ? (gmv_reason)node->reason : GMV_REASON_DELETED;
 }
 
+/* Look-ups of any kind are for handles. */
+static bool kind_fits(gmv_kind wanted, gmv_kind kind)
+{
+    return wanted == GMV_KIND_ANY ? kind != GMV_KIND_SESSION : wanted == kind;
+}
+
 gmv_status gmv_registry_judge(const gmv_caller *caller, const gmv_node *node, gmv_kind kind,
                               const char *pointer, gmv_error *err)
 {
     const gmv_id *id = &node->id;
-    if (!caller_sees(caller, node->principal))
-        return fail_unknown(id, pointer, err);
-    if (node->state == STATE_DELETED || !node_is_alive(node))
-        return fail_deleted(id, node_is_alive(node), node_reason(node), pointer, err);
-    if (kind != GMV_KIND_ANY && kind != id->kind)
+    gmv_reason over = gmv_node_over(node);
+    if (!caller_sees(caller, node->principal) ||
+        (kind == GMV_KIND_ANY && id->kind == GMV_KIND_SESSION))
+        return gmv_registry_fail_unknown(id, pointer, err);
+    if (node->state == STATE_DELETED || over || !node_is_alive(node))
+        return fail_deleted(id, node_is_alive(node), over ? over : node_reason(node), pointer, err);
+    if (!kind_fits(kind, id->kind))
         return fail_kind(id, kind, pointer, err);
     return GMV_OK;
 }
@@ -92,7 +100,7 @@ gmv_status gmv_registry_get(gmv_registry *registry, const gmv_caller *caller, co
     pthread_mutex_lock(&shard->lock);
     gmv_node *node = gmv_shard_find(shard, id);
     if (node && caller_sees(caller, node->principal) && node->state != STATE_DELETED &&
-        (kind == GMV_KIND_ANY || kind == id->kind) && gmv_node_try_reference(node)) {
+        kind_fits(kind, id->kind) && !gmv_node_over(node) && gmv_node_try_reference(node)) {
         atomic_fetch_add_explicit(&node->in_flight, 1, memory_order_relaxed);
         pthread_mutex_unlock(&shard->lock);
         *out_node = node;
@@ -157,7 +165,8 @@ static bool address_visit(gmv_range_entry *entry, void *context)
         search->hits[0].range = GMV_MIN(search->hits[0].range, range);
         return true;
     }
-    if (!caller_sees(search->caller, node->principal) || !gmv_node_try_reference(node))
+    if (!caller_sees(search->caller, node->principal) || gmv_node_over(node) ||
+        !gmv_node_try_reference(node))
         return true;
     atomic_fetch_add_explicit(&node->in_flight, 1, memory_order_relaxed);
     search->hits[search->n_hits++] = (gmv_address_hit){.node = node, .range = range};
@@ -194,19 +203,21 @@ uint64_t gmv_node_dependents(const gmv_node *node, gmv_id *out_ids, size_t capac
 }
 
 /* Everything but owners and dependents, which are set to none. */
-static void node_fill_info(const gmv_node *node, gmv_handle_info *info)
+static void node_fill_summary(const gmv_node *node, gmv_handle_info *info)
 {
     const gmv_node_class *node_class = node->node_class;
+    gmv_reason over = gmv_node_over(node);
     info->id = node->id;
-    info->named = node->state == STATE_NAMED;
-    info->deleted = node->state == STATE_DELETED;
+    info->named = node->state == STATE_NAMED && !over;
+    info->deleted = node->state == STATE_DELETED || over;
     info->alive = true;
-    info->reason = (gmv_reason)node->reason;
+    info->reason = over ? over : (gmv_reason)node->reason;
     info->nbytes = node_class->nbytes ? node_class->nbytes(node) : 0;
     info->device = node_class->device ? node_class->device(node) : -1;
     info->created_at_ms = node->created_at_ms;
-    info->expires_at_ms = node->expires_at_ms;
-    info->session = node->session;
+    info->expires_at_ms =
+        atomic_load_explicit(&((gmv_node *)(uintptr_t)node)->expires_at_ms, memory_order_relaxed);
+    info->session = node->session ? node->session->node.id : (gmv_id){0};
     info->has_label = node->label != NULL;
     info->label[0] = '\0';
     if (node->label)
@@ -217,8 +228,9 @@ static void node_fill_info(const gmv_node *node, gmv_handle_info *info)
     info->n_owners = info->n_dependents = 0;
 }
 
-static void node_fill_relations(const gmv_node *node, gmv_handle_info *info)
+void gmv_node_fill_info(const gmv_node *node, gmv_handle_info *info)
 {
+    node_fill_summary(node, info);
     info->owners_count = node->n_owners;
     info->n_owners = GMV_MIN(node->n_owners, (uint32_t)GMV_ERROR_IDS_MAX);
     for (size_t i = 0; i < info->n_owners; i++)
@@ -233,9 +245,9 @@ gmv_status gmv_registry_describe(gmv_registry *registry, const gmv_caller *calle
     graph_lock(registry);
     gmv_node *node = gmv_registry_find(registry, id);
     gmv_status status = GMV_OK;
-    if (node && caller_sees(caller, node->principal) && node_is_alive(node)) {
-        node_fill_info(node, out_info);
-        node_fill_relations(node, out_info);
+    if (node && caller_sees(caller, node->principal) && node_is_alive(node) &&
+        !node_is_session(node)) {
+        gmv_node_fill_info(node, out_info);
     } else if (node) {
         status = gmv_registry_judge(caller, node, GMV_KIND_ANY, NULL, err);
     } else {
@@ -260,11 +272,12 @@ static bool list_matches(const list_walk *walk, const gmv_node *node)
     const gmv_list_filter *filter = walk->filter;
     if (!caller_sees(walk->caller, node->principal) || !node_is_alive(node))
         return false;
-    if (node->state != STATE_NAMED && !filter->all)
+    if ((node->state != STATE_NAMED || gmv_node_over(node)) && !filter->all)
         return false;
     if (filter->kind != GMV_KIND_ANY && filter->kind != node->id.kind)
         return false;
-    if (filter->session.kind != GMV_KIND_ANY && !gmv_id_equal(&filter->session, &node->session))
+    if (filter->session.kind != GMV_KIND_ANY &&
+        !(node->session && gmv_id_equal(&filter->session, &node->session->node.id)))
         return false;
     return !filter->label || (node->label && strlen(node->label) == filter->label_length &&
                               memcmp(node->label, filter->label, filter->label_length) == 0);
@@ -284,7 +297,7 @@ static bool list_step(gmv_registry *registry, list_walk *walk, gmv_handle_info *
         }
         walk->cursor = sequence;
         if (list_matches(walk, node)) {
-            node_fill_info(node, info);
+            node_fill_summary(node, info);
             walk->at_end = gmv_order_next(order, &position, &sequence) == NULL;
             return true;
         }

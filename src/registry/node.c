@@ -94,12 +94,12 @@ static bool node_make_edges(gmv_node *node, gmv_node *const *owners, size_t n_ow
     return node->edges && node_fill_edges(node, owners, n_owners, n_real);
 }
 
-static bool registry_reserve_order(gmv_registry *registry)
+static bool registry_reserve_order(gmv_registry *registry, gmv_order *order)
 {
     for (;;) {
         graph_lock(registry);
-        bool reserved = gmv_order_try_reserve(&registry->order);
-        size_t wanted = reserved ? 0 : gmv_order_directory_wanted(&registry->order);
+        bool reserved = gmv_order_try_reserve(order);
+        size_t wanted = reserved ? 0 : gmv_order_directory_wanted(order);
         graph_unlock(registry);
         if (reserved)
             return true;
@@ -109,7 +109,7 @@ static bool registry_reserve_order(gmv_registry *registry)
         bool enough = chunk && (directory || !wanted);
         if (enough) {
             graph_lock(registry);
-            gmv_order_grow(&registry->order, &chunk, &directory, wanted);
+            gmv_order_grow(order, &chunk, &directory, wanted);
             graph_unlock(registry);
         }
         gmv_free(chunk);
@@ -150,7 +150,8 @@ static bool node_prepare_parts(gmv_registry *registry, gmv_node *node,
         if (!node->label)
             return false;
     }
-    return node_make_edges(node, owners, n_owners) && registry_reserve_order(registry);
+    return node_make_edges(node, owners, n_owners) &&
+           registry_reserve_order(registry, registry_order(registry, node->id.kind));
 }
 
 static void node_free_parts(gmv_node *node)
@@ -184,9 +185,12 @@ gmv_status gmv_node_prepare(gmv_registry *registry, gmv_node *node,
     node->node_class = node_class;
     node->principal = attributes->caller->principal;
     node->session = attributes->caller->session;
+    if (node->session)
+        node_reference(&node->session->node);
     node->inner = attributes->inner;
     node->created_at_ms = gmv_clock_wall_ms();
     node->state = STATE_PREPARED;
+    atomic_init(&node->deadline_ns, attributes->inner ? 0 : attributes->ttl_seconds);
     atomic_init(&node->references, attributes->inner ? 1 : 2);
     atomic_init(&node->in_flight, 1);
     return GMV_OK;
@@ -205,12 +209,15 @@ void gmv_node_set_ranges(gmv_node *node, gmv_range_entry *ranges, uint8_t n_rang
 void gmv_node_discard(gmv_registry *registry, gmv_node *node)
 {
     gmv_shard_unreserve(registry_shard(registry, &node->id));
+    gmv_order *order = registry_order(registry, node->id.kind);
     graph_lock(registry);
-    gmv_order_unreserve(&registry->order);
-    gmv_order_chunk *surplus = gmv_order_take_surplus(&registry->order);
+    gmv_order_unreserve(order);
+    gmv_order_chunk *surplus = gmv_order_take_surplus(order);
     graph_unlock(registry);
     gmv_order_free_chunks(surplus);
     node_free_parts(node);
+    gmv_session_unreference(registry, node->session);
+    node->session = NULL;
     atomic_fetch_sub_explicit(&registry->n_handles, 1, memory_order_relaxed);
 }
 
@@ -267,23 +274,37 @@ void gmv_node_drop_ranges(gmv_registry *registry, gmv_node *node)
 
 /* ---- publishing ------------------------------------------------------------------------------ */
 
+/* Why a node that is about to be published has lost its name already. */
+static gmv_reason node_gone_before(const gmv_node *node)
+{
+    if (node->flags & FLAG_MARKED)
+        return GMV_REASON_CASCADE;
+    bool ended = !node->inner && node->session &&
+                 atomic_load_explicit(&node->session->ended, memory_order_relaxed);
+    return ended ? GMV_REASON_SESSION_ENDED : GMV_REASON_NONE;
+}
+
 /* Makes a node whose edges are linked visible. */
 static void node_enter(gmv_registry *registry, gmv_node *node)
 {
     gmv_kind kind = node->id.kind;
-    gmv_order_append(&registry->order, node);
+    gmv_reason gone = node_gone_before(node);
+    gmv_order_append(registry_order(registry, kind), node);
     registry->counts.alive[kind]++;
-    if (node->flags & FLAG_MARKED) {
+    gmv_node_set_lease(node, (uint32_t)node_deadline(node));
+    if (gone != GMV_REASON_NONE) {
         node->state = STATE_DELETED;
-        node->reason = GMV_REASON_CASCADE;
+        node->reason = (uint8_t)gone;
         if (!node->inner) {
             node->flags |= FLAG_UNHEARD;
             (void)node_unreference(node); /* the name's; the caller's is left */
         }
     } else {
         node->state = node->inner ? STATE_INNER : STATE_NAMED;
-        if (!node->inner)
+        if (!node->inner) {
             registry->counts.named[kind]++;
+            gmv_node_enter_life(registry, node);
+        }
         for (uint8_t i = 0; i < node->n_ranges; i++)
             gmv_address_index_insert(&registry->addresses, &node->ranges[i]);
     }

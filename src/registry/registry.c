@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <gmv/base/alloc.h>
+#include <gmv/base/clock.h>
 
 const char *gmv_reason_name(gmv_reason reason)
 {
@@ -34,10 +35,21 @@ gmv_status gmv_registry_create(const gmv_registry_options *options, gmv_registry
     pthread_mutex_init(&registry->graph.turn, NULL);
     pthread_mutex_init(&registry->graph.mutex, NULL);
     gmv_order_init(&registry->order);
+    gmv_order_init(&registry->sessions);
+    gmv_wheel_init(&registry->wheel, gmv_clock_monotonic_ns());
     for (size_t i = 0; i < REGISTRY_SHARDS; i++)
         gmv_shard_init(&registry->shards[i]);
     *out_registry = registry;
     return GMV_OK;
+}
+
+/* The newest has no dependents: those would be newer. Only its name can hold it. */
+static void registry_bury_all(gmv_registry *registry, const gmv_order *order)
+{
+    for (gmv_node *node; (node = gmv_order_newest(order));) {
+        atomic_store_explicit(&node->references, 0, memory_order_relaxed);
+        gmv_registry_bury(registry, node, NULL);
+    }
 }
 
 void gmv_registry_destroy(gmv_registry *registry)
@@ -45,14 +57,12 @@ void gmv_registry_destroy(gmv_registry *registry)
     if (!registry)
         return;
     gmv_registry_reap(registry);
-    /* The newest has no dependents: those would be newer. Only its name can hold it. */
-    for (gmv_node *node; (node = gmv_order_newest(&registry->order));) {
-        atomic_store_explicit(&node->references, 0, memory_order_relaxed);
-        gmv_registry_bury(registry, node, NULL);
-    }
+    registry_bury_all(registry, &registry->order);
+    registry_bury_all(registry, &registry->sessions);
     for (size_t i = 0; i < REGISTRY_SHARDS; i++)
         gmv_shard_fini(&registry->shards[i]);
     gmv_order_fini(&registry->order);
+    gmv_order_fini(&registry->sessions);
     pthread_mutex_destroy(&registry->graph.mutex);
     pthread_mutex_destroy(&registry->graph.turn);
     gmv_tombstones_fini(&registry->tombstones);

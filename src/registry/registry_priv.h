@@ -26,6 +26,7 @@
 #include "registry/order.h"
 #include "registry/shard.h"
 #include "registry/tombstones.h"
+#include "registry/wheel.h"
 
 #define REGISTRY_SHARDS 64u
 
@@ -40,6 +41,18 @@
 
 /* gmv_node.state */
 enum { STATE_PREPARED, STATE_INNER, STATE_NAMED, STATE_DELETED };
+
+/*
+ * A session: the names that belong to it, oldest first, guarded by the graph lock. Its lease is
+ * renewed under its shard's lock alone, so that the wheel may hold it under an earlier deadline.
+ */
+struct gmv_session {
+    gmv_node node;
+    uint32_t ttl_seconds;
+    GMV_ATOMIC(bool) ended; /* its name is gone */
+    uint64_t n_members;
+    gmv_node *first, *last;
+};
 
 /* gmv_node.flags */
 enum {
@@ -73,7 +86,11 @@ struct gmv_registry {
     void (*notify)(void *context);
     void *notify_context;
     gmv_graph_lock graph; /* guards from here... */
-    gmv_order order;
+    gmv_order order;      /* of handles */
+    gmv_order sessions;   /* of these */
+    gmv_wheel wheel;      /* of names with leases */
+    uint64_t n_expired;
+    int64_t expiry_lag_ns; /* of the last ones that ran out */
     gmv_address_index addresses;
     gmv_cascade *cascades;
     gmv_registry_counts counts; /* ...to here */
@@ -124,6 +141,34 @@ static inline bool node_unreference(gmv_node *node)
     return atomic_fetch_sub_explicit(&node->references, 1, memory_order_acq_rel) == 1;
 }
 
+static inline gmv_order *registry_order(gmv_registry *registry, gmv_kind kind)
+{
+    return kind == GMV_KIND_SESSION ? &registry->sessions : &registry->order;
+}
+
+static inline bool node_is_session(const gmv_node *node)
+{
+    return node->id.kind == GMV_KIND_SESSION;
+}
+
+static inline gmv_session *session_of(gmv_node *node)
+{
+    return (gmv_session *)(void *)node;
+}
+
+/* The member is only read. */
+static inline int64_t node_deadline(const gmv_node *node)
+{
+    return atomic_load_explicit(&((gmv_node *)(uintptr_t)node)->deadline_ns, memory_order_acquire);
+}
+
+/*
+ * Why a name that still stands is over: its own lease has run out, or its session has ended or is
+ * over. GMV_REASON_NONE while it is good, and for nodes without a name. Under the graph lock or the
+ * lock of the node's shard.
+ */
+gmv_reason gmv_node_over(const gmv_node *node);
+
 /* ---- under the graph lock -------------------------------------------------------------------- */
 
 /* Takes the edge out of its owner's dependents. True if the owner died by that. */
@@ -132,6 +177,27 @@ void gmv_edge_link(gmv_edge *edge);
 
 /* Writes state and reason, under the shard's lock too. */
 void gmv_node_set_state(gmv_registry *registry, gmv_node *node, uint8_t state, uint8_t reason);
+
+/*
+ * Takes the name of a named node, and what hangs on it: lease, session, ranges. The name's
+ * reference passes to the caller. One that is over gets the reason for that. True if the caller has
+ * to tell the observer; false if there is none, or if that is left to who announces the node's
+ * creation.
+ */
+bool gmv_node_take_name(gmv_registry *registry, gmv_node *node, gmv_reason reason);
+
+/* Enters a named node into its session's names and the wheel. */
+void gmv_node_enter_life(gmv_registry *registry, gmv_node *node);
+
+/* Takes it out of both. */
+void gmv_node_leave_life(gmv_registry *registry, gmv_node *node);
+
+/* The lease of a node ends in `ttl_seconds`, or, with 0, never. Under the shard's lock too, once
+ * published. */
+void gmv_node_set_lease(gmv_node *node, uint32_t ttl_seconds);
+
+/* Gives a node that has no name yet the lease of another. */
+void gmv_node_share_lease(gmv_registry *registry, gmv_node *node, const gmv_node *from);
 
 /* Takes its ranges out of the address index. */
 void gmv_node_drop_ranges(gmv_registry *registry, gmv_node *node);
@@ -153,10 +219,15 @@ gmv_node *gmv_registry_find(gmv_registry *registry, const gmv_id *id);
 gmv_status gmv_registry_judge(const gmv_caller *caller, const gmv_node *node, gmv_kind kind,
                               const char *pointer, gmv_error *err);
 
+gmv_status gmv_registry_fail_unknown(const gmv_id *id, const char *pointer, gmv_error *err);
+
 /* The failure for an id that no node has: handle_deleted while it is remembered, then
  * handle_unknown. */
 gmv_status gmv_registry_fail_absent(gmv_registry *registry, const gmv_caller *caller,
                                     const gmv_id *id, const char *pointer, gmv_error *err);
+
+/* As gmv_registry_describe makes it. */
+void gmv_node_fill_info(const gmv_node *node, gmv_handle_info *info);
 
 /* ---- with no lock held ----------------------------------------------------------------------- */
 
@@ -165,6 +236,19 @@ static inline void registry_observe(gmv_registry *registry, gmv_event event, con
     if (registry->options.observe)
         registry->options.observe(registry->options.observe_context, event, node);
 }
+
+/* The failure for a handle that has no name of its own. */
+gmv_status gmv_registry_fail_inner(const gmv_id *id, gmv_error *err);
+
+/* Gives a session's reference up that a node had. NULL: nothing. */
+void gmv_session_unreference(gmv_registry *registry, gmv_session *session);
+
+/*
+ * Takes all names that belong to a session whose own name the caller has taken, frees what dies by
+ * that, and gives up the reference that was the session's name. Adds to `deletion` unless it is
+ * NULL.
+ */
+void gmv_session_finish(gmv_registry *registry, gmv_session *session, gmv_deletion *deletion);
 
 /*
  * Frees a dead node and whatever dies by that, dependents before owners. Adds to `deletion` unless

@@ -208,7 +208,14 @@ static const struct decode_refusal {
     {"{\"number\":1,\"inner\":{}}", GMV_ERR_VALUE, "/inner/depth"},
     {"{\"number\":1,\"inner\":{\"depth\":\"x\"}}", GMV_ERR_TYPE, "/inner/depth"},
     {"{\"number\":1,\"inner\":{\"depth\":1,\"x\":1}}", GMV_ERR_VALUE, "/inner/x"},
-    {"{\"number\":1,\"ttl_seconds\":1}", GMV_ERR_VALUE, "/ttl_seconds"},
+    {"{\"number\":1,\"ttl_second\":1}", GMV_ERR_VALUE, "/ttl_second"},
+    {"{\"number\":1,\"ttl_seconds\":0}", GMV_ERR_VALUE, "/ttl_seconds"},
+    {"{\"number\":1,\"ttl_seconds\":31536001}", GMV_ERR_VALUE, "/ttl_seconds"},
+    {"{\"number\":1,\"ttl_seconds\":99999999999999999999}", GMV_ERR_VALUE, "/ttl_seconds"},
+    {"{\"ttl_seconds\":\"1\"}", GMV_ERR_TYPE, "/ttl_seconds"},
+    {"{\"number\":1,\"ttl_seconds\":1.0}", GMV_ERR_TYPE, "/ttl_seconds"},
+    {"{\"number\":1,\"inner\":{\"depth\":1,\"ttl_seconds\":1}}", GMV_ERR_VALUE,
+     "/inner/ttl_seconds"},
     {"{\"number\":1,\"Number\":1}", GMV_ERR_VALUE, "/Number"},
     {"{\"number\":1,\"a/b~c\":1}", GMV_ERR_VALUE, "/a~1b~0c"},
     {"{\"number\":1,\"\":1}", GMV_ERR_VALUE, "/"},
@@ -246,6 +253,39 @@ ParameterizedTest(size_t *index, decode, refusal_names_the_member)
     if (row->pointer != NULL)
         cr_assert_str_eq(err.pointer, row->pointer, "%s: %s", row->text, err.pointer);
     cr_assert_eq(gmv_alloc_live(), 0, "%s", row->text);
+}
+
+Test(decode, what_has_a_label_may_have_a_lease)
+{
+    static const gmv_field plain_fields[] = {
+        GMV_FIELD("number", INT64, outer_body, number),
+        GMV_FIELD_END,
+    };
+    static const gmv_field own_fields[] = {
+        GMV_FIELD("label", LABEL, outer_body, label),
+        GMV_FIELD("ttl_seconds", INT64, outer_body, number),
+        GMV_FIELD_END,
+    };
+    static const char text[] = "{\"ttl_seconds\":60}",
+                      null[] = "{\"number\":1,\"ttl_seconds\":null}",
+                      given[] = "{\"ttl_seconds\":31536000,\"number\":2}";
+    outer_body body = {0};
+    gmv_document document;
+    gmv_error err;
+    gmv_error_init(&err);
+    cr_assert_eq(outer_decode(given, &body, &document, &err), GMV_OK);
+    cr_assert_eq(document.ttl_seconds, 31536000);
+    gmv_document_fini(&document);
+    cr_assert_eq(outer_decode(null, &body, &document, &err), GMV_OK);
+    cr_assert_eq(document.ttl_seconds, 0);
+    gmv_document_fini(&document);
+    cr_assert_eq(gmv_decode_body(text, strlen(text), plain_fields, &body, &document, &err),
+                 GMV_ERR_VALUE);
+    body.number = 0;
+    cr_assert_eq(gmv_decode_body(text, strlen(text), own_fields, &body, &document, &err), GMV_OK);
+    cr_assert_eq(document.ttl_seconds, 0, "a field of that name takes it");
+    cr_assert_eq(body.number, 60);
+    gmv_document_fini(&document);
 }
 
 Test(decode, empty_body_is_an_empty_object_where_nothing_is_required)

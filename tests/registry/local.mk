@@ -40,3 +40,30 @@ TESTS += tests/registry/race_registry
 tests_registry_race_registry_SOURCES = tests/registry/race_registry.c tests/registry/toy.h
 tests_registry_race_registry_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_registry_race_registry_LDADD = libgmv-registry.la libgmv-base.la
+
+check_PROGRAMS += tests/registry/test_lease
+TESTS += tests/registry/test_lease
+tests_registry_test_lease_SOURCES = tests/registry/test_lease.c tests/registry/toy.h
+tests_registry_test_lease_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_registry_test_lease_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_registry_test_lease_LDADD = libgmv-registry.la libgmv-base.la $(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/registry/test_session
+TESTS += tests/registry/test_session
+tests_registry_test_session_SOURCES = tests/registry/test_session.c tests/registry/toy.h
+tests_registry_test_session_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_registry_test_session_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_registry_test_session_LDADD = libgmv-registry.la libgmv-base.la $(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/registry/test_wheel
+TESTS += tests/registry/test_wheel
+tests_registry_test_wheel_SOURCES = tests/registry/test_wheel.c tests/registry/toy.h
+tests_registry_test_wheel_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_registry_test_wheel_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_registry_test_wheel_LDADD = libgmv-registry.la libgmv-base.la $(GMV_TEST_LIBS)
+
+check_PROGRAMS += tests/registry/race_lives
+TESTS += tests/registry/race_lives
+tests_registry_race_lives_SOURCES = tests/registry/race_lives.c tests/registry/toy.h
+tests_registry_race_lives_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_registry_race_lives_LDADD = libgmv-registry.la libgmv-base.la

@@ -120,9 +120,11 @@ Test(list, misses_and_repeats_nothing_while_others_come_and_go)
 Test(list, filters_by_kind_label_and_session)
 {
     gmv_registry *registry = toy_registry(0);
-    gmv_id session;
-    cr_assert(gmv_id_generate(GMV_KIND_SESSION, &session));
-    const gmv_caller bearer = {.session = session};
+    gmv_session_info info;
+    gmv_caller bearer = {0};
+    cr_assert_eq(gmv_session_create(registry, &anyone, NULL, 0, 60, &info, NULL), GMV_OK);
+    const gmv_id session = info.id;
+    cr_assert_eq(gmv_session_enter(registry, &anyone, &session, &bearer.session, NULL), GMV_OK);
     static const char *const labels[] = {"a", "ab", "", NULL};
     for (int i = 0; i < 16; i++) {
         toy *object = gmv_calloc(1, sizeof *object);
@@ -154,6 +156,7 @@ Test(list, filters_by_kind_label_and_session)
     cr_assert(shown.infos[0].has_label);
     cr_assert_str_eq(shown.infos[0].label, "ab");
     cr_assert(gmv_id_equal(&shown.infos[0].session, &session));
+    gmv_session_leave(registry, bearer.session);
     gmv_registry_destroy(registry);
 }
 

@@ -93,6 +93,21 @@ static inline gmv_node *toy_hold(gmv_registry *registry, gmv_kind kind, bool inn
     return node;
 }
 
+/* A named node that a caller makes with a lease (0: none), published and settled. */
+static inline gmv_node *toy_lease(gmv_registry *registry, gmv_kind kind, const gmv_caller *caller,
+                                  uint32_t ttl_seconds, gmv_node *owner)
+{
+    toy *object = gmv_calloc(1, sizeof *object);
+    const gmv_node_attributes attributes = {.caller = caller, .ttl_seconds = ttl_seconds};
+    if (!object || gmv_node_prepare(registry, &object->node, &toy_classes[kind], &attributes,
+                                    &owner, 1, NULL) != GMV_OK)
+        abort();
+    gmv_node *node = &object->node;
+    gmv_registry_publish(registry, &node, 1);
+    gmv_registry_release(registry, node, true);
+    return node;
+}
+
 /* The same with the operation ended: the node lives by its name or its dependents. */
 #define toy_make(registry, kind, n_owners, ...) \
     toy_settle(registry, toy_hold(registry, kind, false, n_owners, ##__VA_ARGS__))

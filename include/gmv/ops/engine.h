@@ -70,8 +70,9 @@ GMV_NODISCARD gmv_status gmv_engine_init(gmv_engine *engine, gmv_device *const *
 void gmv_engine_fini(gmv_engine *engine);
 
 /*
- * Frees what threads that may not block have given up: dead handles and scratch memory. Returns how
- * many. May block: for the maintenance thread.
+ * Frees what threads that may not block have given up, dead handles and scratch memory, and takes
+ * names whose leases have run out. Returns how many; to be called again until it is 0. May block:
+ * for the maintenance thread.
  */
 size_t gmv_engine_reap(gmv_engine *engine);
 

@@ -2,6 +2,9 @@
 /*
  * One operation: who asks, on which thread it runs, and the handles it holds until it ends. All
  * that an operation looks up or makes stays alive until gmv_operation_end. Used by one thread.
+ *
+ * How long names live that an operation makes is said to the operation, not to each call:
+ * `ttl_seconds`, and `caller.session`, which is then to be left after gmv_operation_end.
  */
 #ifndef GMV_OPS_OPERATION_H
 #define GMV_OPS_OPERATION_H
@@ -23,6 +26,7 @@ typedef struct gmv_operation {
     gmv_engine *engine;
     gmv_caller caller;
     gmv_lane lane;
+    uint32_t ttl_seconds;       /* the lease of every name that it makes; 0, at first: none */
     gmv_stream *const *streams; /* one for each device of the engine; NULL on the inline lane */
     gmv_node **held;            /* points to held_inline until more are held */
     size_t n_held;

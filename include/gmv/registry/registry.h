@@ -13,6 +13,11 @@
  * last 65,536 that died) -> forgotten (404). Inner nodes are never named: they are alive, and found
  * by id, as long as a dependent holds them.
  *
+ * Lives that end by themselves. A name may have a lease, and may belong to a session, which always
+ * has one. From the deadline on, to the nanosecond of the monotonic clock, look-ups answer as if
+ * the name had been deleted; gmv_registry_expire, which may run later, takes it away. Giving,
+ * renewing and ending leases allocates nothing.
+ *
  * Locks. 64 hash shards, a mutex each, for look-ups; one mutex for the graph (edges, names, address
  * index, order of creation), taken before a shard's. Both are held for bounded steps without
  * allocation, device call or I/O. Everything here is thread-safe unless said otherwise.
@@ -37,12 +42,17 @@ typedef struct gmv_edge gmv_edge;
 
 #define GMV_LABEL_CHARACTERS_MAX 256
 #define GMV_TOMBSTONES_MAX       65536
+#define GMV_LEASE_SECONDS_MAX    31536000
+#define GMV_SESSION_SECONDS_MAX  86400
+
+typedef struct gmv_session gmv_session;
 
 /* Who asks. Until access control comes there is one principal, 0. */
 typedef struct gmv_caller {
     uint32_t principal;
-    bool sees_all;  /* an administrator */
-    gmv_id session; /* kind 0: none */
+    bool sees_all; /* an administrator */
+    gmv_session
+        *session; /* what is made belongs to it; @borrowed from gmv_session_enter, or NULL */
 } gmv_caller;
 
 /* Why a name is gone. */
@@ -90,15 +100,19 @@ struct gmv_node {
     bool inner;
     uint8_t n_ranges;
     gmv_range_entry *ranges; /* in the object, @borrowed; own addresses, then the exporter's */
-    gmv_node *hash_next;     /* guarded by the shard's lock */
-    gmv_node *work_next;     /* of the one work list it is in (registry_priv.h says which) */
-    void *order_chunk;       /* place in the order of creation; guarded by the graph lock */
+    gmv_session *session;    /* that it was made in, referenced; NULL: none */
+    gmv_node *member_previous, *member_next; /* of the session's names; guarded by the graph lock */
+    gmv_node *timer_previous, *timer_next;   /* in the wheel, likewise */
+    GMV_ATOMIC(int_fast64_t) deadline_ns;    /* monotonic, 0: none; until published its length */
+    gmv_node *hash_next;                     /* guarded by the shard's lock */
+    gmv_node *work_next; /* of the one work list it is in (registry_priv.h says which) */
+    void *order_chunk;   /* place in the order of creation; guarded by the graph lock */
     uint32_t order_slot;
-    uint8_t flags; /* guarded by the graph lock */
+    uint8_t flags;       /* guarded by the graph lock */
+    uint16_t timer_slot; /* likewise: place in the wheel and one; 0: not in it */
     int64_t created_at_ms;
-    int64_t expires_at_ms; /* 0: never */
-    gmv_id session;        /* kind 0: none */
-    char *label;           /* owned, UTF-8, or NULL */
+    GMV_ATOMIC(int_fast64_t) expires_at_ms; /* wall time, for people; 0: never */
+    char *label;                            /* owned, UTF-8, or NULL */
 };
 
 struct gmv_edge {
@@ -132,7 +146,8 @@ typedef struct gmv_node_attributes {
     const gmv_caller *caller;
     const char *label; /* UTF-8 of label_length bytes, copied; NULL: none */
     size_t label_length;
-    bool inner; /* not named */
+    bool inner;           /* not named */
+    uint32_t ttl_seconds; /* 0: no lease; it begins when the node is published */
 } gmv_node_attributes;
 
 /*
@@ -161,8 +176,8 @@ void gmv_node_discard(gmv_registry *registry, gmv_node *node);
  * Makes prepared nodes visible, in the given order (owners before dependents): up to 256 nodes and
  * edges at once, more in such steps, a node only with all its edges. Cannot fail. Each node gets an
  * in-flight reference for the caller, to be given back by gmv_registry_release: the answer can be
- * written from it. A node made from one that a cascade has deleted meanwhile is published as
- * deleted.
+ * written from it. A node made from one that a cascade has deleted meanwhile, or in a session that
+ * has ended, is published as deleted.
  */
 void gmv_registry_publish(gmv_registry *registry, gmv_node *const *nodes, size_t n_nodes);
 
@@ -245,16 +260,116 @@ GMV_NODISCARD gmv_status gmv_registry_delete(gmv_registry *registry, const gmv_c
 
 /*
  * Gives up the owners of a node (its object is empty from then on) and names owner `named` of them
- * in one step: what `release` of a packed handle does. That owner is returned with an in-flight
- * reference. False if the owners were already given up.
+ * in one step: what `release` of a packed handle does. The new name takes over the node's lease and
+ * belongs to the session that it was made in. That owner is returned with an in-flight reference.
+ * False if the owners were already given up.
  */
 GMV_NODISCARD bool gmv_registry_disown(gmv_registry *registry, gmv_node *node, size_t named,
                                        gmv_node **out_named);
 
+/* ---- leases ---------------------------------------------------------------------------------- */
+
+typedef struct gmv_handle_info gmv_handle_info;
+
+/*
+ * The name ends `ttl_seconds` (1 to GMV_LEASE_SECONDS_MAX) from now, or, with 0, by itself no more.
+ *
+ * @retval GMV_ERR_VALUE         a length out of range
+ * @retval GMV_ERR_HANDLE_INNER  the handle has no name of its own
+ * @retval as gmv_registry_get: GMV_ERR_HANDLE_UNKNOWN, GMV_ERR_HANDLE_DELETED
+ */
+GMV_NODISCARD gmv_status gmv_registry_lease(gmv_registry *registry, const gmv_caller *caller,
+                                            const gmv_id *id, uint32_t ttl_seconds,
+                                            gmv_handle_info *out_info, gmv_error *err);
+
+/*
+ * Takes a bounded number of names whose leases have run out, sessions and all that belongs to them
+ * included, and frees what dies by that. Returns how many leases have ended; 0 when none is due.
+ * May block: for the maintenance thread.
+ */
+size_t gmv_registry_expire(gmv_registry *registry);
+
+/* When gmv_registry_expire should be called next, on the monotonic clock; INT64_MAX: nothing has a
+ * lease. */
+int64_t gmv_registry_next_expiry_ns(gmv_registry *registry);
+
+typedef struct gmv_lease_counts {
+    uint64_t expired; /* leases that have run out and were ended, ever */
+    int64_t lag_ns;   /* how late the last of them were, or how late the next ones are already */
+} gmv_lease_counts;
+
+void gmv_registry_count_leases(gmv_registry *registry, gmv_lease_counts *out_counts);
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+/*
+ * A session is a node of its own kind that no list of handles shows. What is made for a caller that
+ * bears it belongs to it, and loses its name when the session ends.
+ */
+typedef struct gmv_session_info {
+    gmv_id id;
+    char label[GMV_LABEL_CHARACTERS_MAX * 4 + 1];
+    bool has_label;
+    uint32_t ttl_seconds;
+    int64_t created_at_ms;
+    int64_t expires_at_ms;
+    uint64_t handles; /* names that belong to it */
+} gmv_session_info;
+
+/*
+ * @retval GMV_ERR_VALUE           a length out of 1 to GMV_SESSION_SECONDS_MAX, or the label
+ * @retval GMV_ERR_QUOTA_EXCEEDED  max_handles reached: sessions count as handles there
+ * @retval GMV_ERR_OVERLOADED      no memory
+ */
+GMV_NODISCARD gmv_status gmv_session_create(gmv_registry *registry, const gmv_caller *caller,
+                                            const char *label, size_t label_length,
+                                            uint32_t ttl_seconds, gmv_session_info *out_info,
+                                            gmv_error *err);
+
+/*
+ * Renews the session's lease and takes an in-flight reference for a caller that bears it. @newref:
+ * gmv_session_leave. Takes a shard's lock only.
+ *
+ * @retval GMV_ERR_HANDLE_UNKNOWN  never made, forgotten, no session, or another principal's
+ * @retval GMV_ERR_HANDLE_DELETED  ended
+ */
+GMV_NODISCARD gmv_status gmv_session_enter(gmv_registry *registry, const gmv_caller *caller,
+                                           const gmv_id *id, gmv_session **out_session,
+                                           gmv_error *err);
+
+/* Renews the lease once more, unless the session has ended, and gives the reference back. NULL:
+ * nothing. */
+void gmv_session_leave(gmv_registry *registry, gmv_session *session);
+
+/* @borrowed from the session. */
+const gmv_id *gmv_session_id(const gmv_session *session);
+
+/* @retval as gmv_session_enter */
+GMV_NODISCARD gmv_status gmv_session_describe(gmv_registry *registry, const gmv_caller *caller,
+                                              const gmv_id *id, gmv_session_info *out_info,
+                                              gmv_error *err);
+
+/* As gmv_registry_list. */
+void gmv_session_list(gmv_registry *registry, const gmv_caller *caller, uint64_t cursor,
+                      size_t limit, void (*visit)(void *context, const gmv_session_info *info),
+                      void *context, uint64_t *out_cursor);
+
+/*
+ * Ends a session: all its names go together, and what dies by that is freed before it returns, as
+ * by gmv_registry_delete. Of the answer, `deleted` counts the handles' names; `alive` says that
+ * some of the handles' objects stay; `kept_alive_by` holds what depends on them from outside of the
+ * session.
+ *
+ * @retval as gmv_session_enter
+ */
+GMV_NODISCARD gmv_status gmv_session_end(gmv_registry *registry, const gmv_caller *caller,
+                                         const gmv_id *id, gmv_deletion *out_deletion,
+                                         gmv_error *err);
+
 /* ---- looking --------------------------------------------------------------------------------- */
 
 /* A snapshot of one handle; answers for deleted ones while they live. */
-typedef struct gmv_handle_info {
+struct gmv_handle_info {
     gmv_id id;
     bool named, alive, deleted;
     gmv_reason reason;
@@ -270,7 +385,7 @@ typedef struct gmv_handle_info {
     size_t n_owners, n_dependents;
     gmv_id owners[GMV_ERROR_IDS_MAX];
     gmv_id dependents[GMV_ERROR_IDS_MAX];
-} gmv_handle_info;
+};
 
 /* @retval GMV_ERR_HANDLE_UNKNOWN; GMV_ERR_HANDLE_DELETED once it is dead */
 GMV_NODISCARD gmv_status gmv_registry_describe(gmv_registry *registry, const gmv_caller *caller,
@@ -302,7 +417,7 @@ void gmv_registry_list(gmv_registry *registry, const gmv_caller *caller,
                        uint64_t *out_cursor);
 
 typedef struct gmv_registry_counts {
-    uint64_t named[GMV_KIND_COUNT]; /* by kind */
+    uint64_t named[GMV_KIND_COUNT]; /* by kind, sessions too */
     uint64_t alive[GMV_KIND_COUNT]; /* named, inner and deleted ones that live */
 } gmv_registry_counts;
 
