@@ -152,12 +152,12 @@ static void assert_round_trips(world *w, gmv_packed *packed)
     }
 }
 
-static bool is_flat(const gmv_packed *packed)
+static bool has_strings(const gmv_packed *packed)
 {
     for (size_t i = 0; i < packed->metadata.n_entries; i++)
-        if (!gmv_cudf_type_is_fixed_width(packed->metadata.entries[i].type_id))
-            return false;
-    return true;
+        if (packed->metadata.entries[i].type_id == GMV_CUDF_STRING)
+            return true;
+    return false;
 }
 
 static void check_vector(world *w, const json_t *vector)
@@ -176,7 +176,8 @@ static void check_vector(world *w, const json_t *vector)
     cr_assert_eq(n, json_array_size(expected));
     for (size_t i = 0; i < n; i++) {
         assert_partition(w, packed[i], json_array_get(expected, i));
-        if (is_flat(packed[i]))
+        /* Without rows strings lose their offsets the second time. */
+        if (packed[i]->metadata.num_rows > 0 || !has_strings(packed[i]))
             assert_round_trips(w, packed[i]);
     }
     if (n_splits == 0) {
