@@ -3,6 +3,7 @@
 
 import base64
 import itertools
+import json
 import struct
 
 import numpy
@@ -11,10 +12,7 @@ import pytest
 
 from conftest import CUDF_NAMES, cai, load_vectors
 
-FIXED = {"INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "FLOAT32", "FLOAT64", "BOOL8", "TIMESTAMP_DAYS",
-         "TIMESTAMP_SECONDS", "TIMESTAMP_MILLISECONDS", "TIMESTAMP_MICROSECONDS", "TIMESTAMP_NANOSECONDS", "DURATION_DAYS", "DURATION_SECONDS",
-         "DURATION_MILLISECONDS", "DURATION_MICROSECONDS", "DURATION_NANOSECONDS", "DECIMAL32", "DECIMAL64", "DECIMAL128"}
-FLAT_TABLES = [vector for vector in load_vectors("packed_metadata.json") if all(column["type"] in FIXED for column in vector["table"]["columns"])]
+TABLES = load_vectors("packed_metadata.json")
 
 
 def octets(client, content):
@@ -25,7 +23,8 @@ def octets(client, content):
 def build_column(client, spec):
     return client.post("/v1/columns", {
         "type": {"name": spec["type"], "scale": spec["scale"]}, "size": spec["size"], "offset": spec["offset"],
-        "data": octets(client, bytes.fromhex(spec["data_hex"] or "")), "null_mask": octets(client, bytes.fromhex(spec["mask_hex"] or ""))})
+        "data": octets(client, bytes.fromhex(spec["data_hex"] or "")), "null_mask": octets(client, bytes.fromhex(spec["mask_hex"] or "")),
+        "children": [build_column(client, child)["id"] for child in spec["children"]]})
 
 
 def build_table(client, columns, **members):
@@ -47,7 +46,7 @@ def zeroed(expected):
     return bytes(content)
 
 
-@pytest.mark.parametrize("vector", FLAT_TABLES, ids=lambda vector: vector["name"])
+@pytest.mark.parametrize("vector", TABLES, ids=lambda vector: vector["name"])
 def test_packing_is_cudfs_byte_for_byte(client, vector):
     columns = [build_column(client, spec) for spec in vector["table"]["columns"]]
     for column, spec in zip(columns, vector["table"]["columns"]):
@@ -75,7 +74,8 @@ def test_packing_is_cudfs_byte_for_byte(client, vector):
 
         unpacked = client.post(path + "/unpack")
         again = client.post(f"/v1/tables/{unpacked['id']}/pack")
-        if columns or part["num_rows"]:
+        # Strings without rows lose their offsets the second time.
+        if part["num_rows"] or (columns and '"STRING"' not in json.dumps(part["columns"])):
             assert again["metadata"] == part["metadata"] and client.bytes(f"/v1/packed/{again['id']}/data") == content
         for version in (2, 0):
             metadata = client.bytes(path + "/metadata", params={"metadata_version": version})
@@ -154,6 +154,18 @@ def test_errors_of_the_vector_file(client):
         table = build_table(client, columns, num_rows=vector["num_rows"])
         code = {"IndexError": "index_error", "ValueError": "value_error"}[vector["python"]]
         client.refused("POST", f"/v1/tables/{table['id']}/contiguous_split", 422, code, json={"splits": vector["splits"]})
+
+
+def test_types_that_cannot_be_packed(client):
+    empty = client.post("/v1/columns", {"type": {"name": "EMPTY"}, "size": 3})
+    indices, keys = (client.column(numpy.arange(2, dtype="i1")) for _ in range(2))
+    dictionary = client.post("/v1/columns", {"type": {"name": "DICTIONARY32"}, "size": 2, "children": [indices["id"], keys["id"]]})
+    field = client.post("/v1/columns", {"type": {"name": "STRUCT"}, "size": 2, "children": [dictionary["id"]]})
+    for column in (empty, dictionary, field):
+        table = table_of(client, column)
+        for call, members in (("pack", {}), ("contiguous_split", {"splits": [1]})):
+            client.refused("POST", f"/v1/tables/{table['id']}/{call}", 422, "dtype_unsupported", json=members)
+        client.refused("GET", f"/v1/tables/{table['id']}/packed_size", 422, "dtype_unsupported")
 
 
 def test_a_table_without_columns(client, control):

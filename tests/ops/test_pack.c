@@ -262,7 +262,7 @@ Test(contiguous_split, what_cudf_refuses_is_refused_alike)
     json_t *vector;
     json_array_foreach (vectors, index, vector) {
         const char *op = json_string_value(json_object_get(vector, "op"));
-        /* Columns of types that cannot be packed cannot even be made. */
+        /* Types that cannot be packed: test_pack_nested.c. */
         if (strcmp(op, "contiguous_split") != 0 || json_object_get(vector, "column_type"))
             continue;
         check_error_vector(&w, vector);
