@@ -7,6 +7,7 @@ EXTRA_DIST += \
 	tests/integration/test_buffers.py \
 	tests/integration/test_cuda.py \
 	tests/integration/test_cuda_ipc.py \
+	tests/integration/test_docs.py \
 	tests/integration/test_examples.py \
 	tests/integration/test_gmv_share.py \
 	tests/integration/test_generated_client.py \

@@ -1,5 +1,6 @@
 # Checks of the source text. They print TAP and need the source tree, not the built one.
 lint_scripts = \
+	tests/lint/errors.sh \
 	tests/lint/floors.sh \
 	tests/lint/format.sh \
 	tests/lint/headers.sh \

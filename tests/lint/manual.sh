@@ -31,8 +31,8 @@ manual_of_page()
 # manual_differ NAME-A FILE-A NAME-B FILE-B
 manual_differ()
 {
-    comm -23 "$2" "$4" | sed "s/^/$1 has --/; s/\$/, $3 has not/"
-    comm -13 "$2" "$4" | sed "s/^/$3 has --/; s/\$/, $1 has not/"
+    comm -23 "$2" "$4" | sed "s|^|$1 has --|; s|\$|, $3 has not|"
+    comm -13 "$2" "$4" | sed "s|^|$3 has --|; s|\$|, $1 has not|"
 }
 
 # Choices ("NAME a|b|c") of --help and of the page.
@@ -58,10 +58,8 @@ manual_defaults_missing()
 }
 
 # Words of the texts that look like options and are those of other programs.
-manual_others='build-arg bundle data data-binary deselect disable-https disable-shared enable-coverage enable-fuzz
-enable-sanitize enable-shared enable-werror env-file header include ipc isolation json keep libs cflags no-install-recommends pid prefix
-request rm run cuda-gencode security-opt silent tests upload-file user variant with-cuda with-cuda-gencode with-libmicrohttpd
-read-only tmpfs gpus name publish tag file cap-drop shm-size mount range output hugepages'
+manual_others='name rm abort-on-container-exit build build-arg bundle cap-drop cflags data data-binary enable-fuzz gpus init ipc json keep
+libs network pid profile read-only security-opt shm-size tests tmpfs user with-cuda with-libmicrohttpd'
 
 manual_unknown_in_texts()
 {
