@@ -69,6 +69,7 @@ int gmv_problem_http_status(gmv_status status)
     case GMV_ERR_INTERNAL:
     case GMV_STATUS_COUNT:
     case GMV_MOVE_TO_BULK:
+    case GMV_RUN_AGAIN:
         return 500;
     }
     return 500;

@@ -27,6 +27,7 @@ libgmv_cuda_la_SOURCES = \
 	src/device/cuda/cuda_driver.c \
 	src/device/cuda/cuda_driver.h \
 	src/device/cuda/cuda_error.c \
+	src/device/cuda/cuda_handle.c \
 	src/device/cuda/cuda_indices.c \
 	src/device/cuda/cuda_kernels.c \
 	src/device/cuda/cuda_memory.c \

@@ -25,6 +25,8 @@
 #define EXCHANGE_DROP_NS        10000000000 /* one that goes on slowly, too */
 #define EXCHANGE_SLOW_AFTER_NS  60000000000 /* from then on a body must keep this pace: */
 #define EXCHANGE_SLOW_NBYTES    1024        /* bytes a second */
+#define EXCHANGE_PAUSE_SHARE    4           /* a parked request rests for this part of its wait, */
+#define EXCHANGE_PAUSE_MS       20          /* and no longer than this */
 
 static void exchange_run(gmv_job *job, gmv_lane lane, gmv_stream *const *streams);
 
@@ -282,7 +284,10 @@ static gmv_status exchange_fetch(gmv_exchange *exchange, gmv_operation *operatio
     return gmv_bytes_fetch(&reply->bytes, stream, err);
 }
 
-/* Runs the handler; GMV_MOVE_TO_BULK is passed on, any error has become the reply. */
+/*
+ * Runs the handler; any error has become the reply. GMV_MOVE_TO_BULK and GMV_RUN_AGAIN are passed
+ * on, the latter with a reply for whoever gives up.
+ */
 static gmv_status exchange_handle(gmv_exchange *exchange, gmv_lane lane, gmv_stream *const *streams)
 {
     gmv_operation operation;
@@ -303,6 +308,30 @@ static gmv_status exchange_handle(gmv_exchange *exchange, gmv_lane lane, gmv_str
     return status;
 }
 
+/*
+ * Has a request run again later; meanwhile it holds no thread. False when it has waited for long
+ * enough, or when the server stops. The pauses grow with the wait.
+ */
+static bool exchange_park(gmv_exchange *exchange, gmv_lane lane)
+{
+    int64_t now = gmv_clock_monotonic_ns();
+    if (exchange->waits_since_ns == 0)
+        exchange->waits_since_ns = now;
+    int64_t waited_ms = (now - exchange->waits_since_ns) / 1000000;
+    if (waited_ms >= exchange->server->options.max_wait_ms)
+        return false;
+    /* The job may run before the call returns: the reply is let go first, and made again. */
+    gmv__answer_fini(&exchange->reply);
+    int64_t pause_ms = GMV_MIN(waited_ms / EXCHANGE_PAUSE_SHARE + 1, (int64_t)EXCHANGE_PAUSE_MS);
+    if (gmv_workers_park(exchange->server->workers, lane, &exchange->job, pause_ms))
+        return true;
+    gmv_error err;
+    gmv_error_init(&err);
+    (void)gmv_fail(&err, GMV_ERR_DRAINING, NULL, "the daemon is shutting down");
+    exchange_set_error(exchange, &err);
+    return false;
+}
+
 static void exchange_set_overloaded(gmv_exchange *exchange)
 {
     gmv_error err;
@@ -311,11 +340,13 @@ static void exchange_set_overloaded(gmv_exchange *exchange)
     exchange_set_error(exchange, &err);
 }
 
-/* True when the request goes on on the bulk lane. */
+/* True when the request goes on, on the bulk lane or later. */
 static bool exchange_run_handle(gmv_exchange *exchange, gmv_lane lane, gmv_stream *const *streams)
 {
     gmv_workers *workers = exchange->server->workers;
     gmv_status status = exchange_handle(exchange, lane, streams);
+    if (status == GMV_RUN_AGAIN && exchange_park(exchange, lane))
+        return true;
     bool moves = status == GMV_MOVE_TO_BULK && gmv_workers_reserve(workers, GMV_LANE_BULK);
     if (status == GMV_MOVE_TO_BULK && !moves)
         exchange_set_overloaded(exchange);

@@ -28,6 +28,7 @@
 #define SERVER_RETRY_ACCEPT_MS   20
 #define SERVER_SETTLE_MS         2000 /* for answers of requests that were given up */
 #define SERVER_POLL_MS           2
+#define SERVER_MAX_WAIT_MS       10000
 #define SERVER_REFRESH_NS        400000000 /* between two looks at the devices */
 #define SERVER_DESCRIPTORS_SPARE 64
 #define SERVER_STACK_NBYTES      ((size_t)512 << 10)
@@ -305,6 +306,7 @@ static void server_set_defaults(gmv_server *server)
     options->max_bulk_jobs = server_default(options->max_bulk_jobs, 256);
     options->max_uploads = server_default(options->max_uploads, 32);
     options->max_chunks = server_default(options->max_chunks, 32);
+    options->max_wait_ms = server_default(options->max_wait_ms, SERVER_MAX_WAIT_MS);
     service->n_http_threads = options->n_http_threads;
     service->n_workers = options->n_short_workers + options->n_bulk_workers;
     service->max_uploads = options->max_uploads;

@@ -114,7 +114,8 @@ struct gmv_exchange {
 
     /* the worker's while a job is under way */
     gmv_task task;
-    bool has_run; /* `reply` is the answer */
+    bool has_run;           /* `reply` is the answer */
+    int64_t waits_since_ns; /* GMV_RUN_AGAIN was first heard; 0: never */
     bool task_failed;
     gmv_lane lane; /* the lane that `task` holds a place in */
     gmv_request request;

@@ -25,7 +25,8 @@
 typedef struct lane_queue {
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    gmv_job *head, *tail; /* guarded by lock, as are the next two */
+    gmv_job *head, *tail; /* guarded by lock, as are the next three */
+    gmv_job *parked;      /* the next to be due first */
     bool is_stopping;
     bool is_poked; /* maintenance only: there is something to reap */
     atomic_uint n_reserved;
@@ -64,15 +65,20 @@ static void queue_fini(lane_queue *queue)
     pthread_mutex_destroy(&queue->lock);
 }
 
-static void queue_push(lane_queue *queue, gmv_job *job)
+static void queue_append_locked(lane_queue *queue, gmv_job *job)
 {
     job->next = NULL;
-    pthread_mutex_lock(&queue->lock);
     if (queue->tail)
         queue->tail->next = job;
     else
         queue->head = job;
     queue->tail = job;
+}
+
+static void queue_push(lane_queue *queue, gmv_job *job)
+{
+    pthread_mutex_lock(&queue->lock);
+    queue_append_locked(queue, job);
     pthread_cond_signal(&queue->wake);
     pthread_mutex_unlock(&queue->lock);
 }
@@ -88,15 +94,67 @@ static gmv_job *queue_take_locked(lane_queue *queue)
     return job;
 }
 
+static void deadline_after(clockid_t clock, int64_t milliseconds, struct timespec *out_time)
+{
+    clock_gettime(clock, out_time);
+    out_time->tv_sec += (time_t)(milliseconds / 1000);
+    out_time->tv_nsec += (long)(milliseconds % 1000) * 1000000;
+    if (out_time->tv_nsec >= 1000000000) {
+        out_time->tv_sec++;
+        out_time->tv_nsec -= 1000000000;
+    }
+}
+
+/* Makes jobs of what is due, of everything once the lane is stopping. */
+static void queue_unpark_locked(lane_queue *queue)
+{
+    int64_t now = queue->parked ? gmv_clock_monotonic_ns() : 0;
+    while (queue->parked && (queue->is_stopping || queue->parked->due_ns <= now)) {
+        gmv_job *job = queue->parked;
+        queue->parked = job->next;
+        queue_append_locked(queue, job);
+    }
+}
+
+static void queue_wait_locked(lane_queue *queue)
+{
+    struct timespec until;
+    if (!queue->parked) {
+        pthread_cond_wait(&queue->wake, &queue->lock);
+        return;
+    }
+    int64_t left_ns = queue->parked->due_ns - gmv_clock_monotonic_ns();
+    deadline_after(CLOCK_REALTIME, GMV_MAX(left_ns, INT64_C(0)) / 1000000 + 1, &until);
+    (void)pthread_cond_timedwait(&queue->wake, &queue->lock, &until);
+}
+
 /* The next job; NULL once the queue is empty and stopping. */
 static gmv_job *queue_pop(lane_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
-    while (!queue->head && !queue->is_stopping)
-        pthread_cond_wait(&queue->wake, &queue->lock);
+    for (queue_unpark_locked(queue); !queue->head && !queue->is_stopping;
+         queue_unpark_locked(queue))
+        queue_wait_locked(queue);
     gmv_job *job = queue_take_locked(queue);
     pthread_mutex_unlock(&queue->lock);
     return job;
+}
+
+static bool queue_park(lane_queue *queue, gmv_job *job, int64_t milliseconds)
+{
+    job->due_ns = gmv_clock_monotonic_ns() + milliseconds * 1000000;
+    pthread_mutex_lock(&queue->lock);
+    bool goes_on = !queue->is_stopping;
+    gmv_job **link = &queue->parked;
+    while (goes_on && *link && (*link)->due_ns <= job->due_ns)
+        link = &(*link)->next;
+    if (goes_on) {
+        job->next = *link;
+        *link = job;
+        pthread_cond_signal(&queue->wake);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return goes_on;
 }
 
 static void queue_stop(lane_queue *queue)
@@ -120,17 +178,6 @@ static void *worker_main(void *argument)
     for (gmv_job *job; (job = queue_pop(self->queue)) != NULL;)
         job->run(job, self->lane, self->streams);
     return NULL;
-}
-
-static void deadline_after(clockid_t clock, int64_t milliseconds, struct timespec *out_time)
-{
-    clock_gettime(clock, out_time);
-    out_time->tv_sec += (time_t)(milliseconds / 1000);
-    out_time->tv_nsec += (long)(milliseconds % 1000) * 1000000;
-    if (out_time->tv_nsec >= 1000000000) {
-        out_time->tv_sec++;
-        out_time->tv_nsec -= 1000000000;
-    }
 }
 
 /*
@@ -276,6 +323,11 @@ void gmv_workers_unreserve(gmv_workers *workers, gmv_lane lane)
 void gmv_workers_enqueue(gmv_workers *workers, gmv_lane lane, gmv_job *job)
 {
     queue_push(workers_lane(workers, lane), job);
+}
+
+bool gmv_workers_park(gmv_workers *workers, gmv_lane lane, gmv_job *job, int64_t milliseconds)
+{
+    return queue_park(workers_lane(workers, lane), job, milliseconds);
 }
 
 void gmv_workers_maintain(gmv_workers *workers, gmv_job *job)

@@ -16,6 +16,7 @@ typedef struct gmv_job gmv_job;
 /* Embedded in what is to be done; belongs to the queue from enqueueing until `run` is called. */
 struct gmv_job {
     gmv_job *next;
+    int64_t due_ns; /* parked: when it is to run again */
     /* `streams`: the thread's own, one for each device; NULL on the maintenance thread. */
     void (*run)(gmv_job *job, gmv_lane lane, gmv_stream *const *streams);
 };
@@ -39,6 +40,13 @@ void gmv_workers_unreserve(gmv_workers *workers, gmv_lane lane);
 
 /* The caller has a place in the lane, or bounds the number of its jobs otherwise. */
 void gmv_workers_enqueue(gmv_workers *workers, gmv_lane lane, gmv_job *job);
+
+/*
+ * Enqueues a job once `milliseconds` have passed; it keeps its place in the lane, but no thread.
+ * False, and nothing done, once the lane is stopping.
+ */
+GMV_NODISCARD bool gmv_workers_park(gmv_workers *workers, gmv_lane lane, gmv_job *job,
+                                    int64_t milliseconds);
 
 /* Hands a job to the maintenance thread; any number of them. */
 void gmv_workers_maintain(gmv_workers *workers, gmv_job *job);

@@ -61,7 +61,7 @@ Test(status, codes_that_clients_rely_on_keep_their_names)
 
 Test(status, a_value_outside_the_table_is_an_internal_fault)
 {
-    static const int values[] = {GMV_STATUS_COUNT, GMV_MOVE_TO_BULK, -1, 123456};
+    static const int values[] = {GMV_STATUS_COUNT, GMV_MOVE_TO_BULK, GMV_RUN_AGAIN, -1, 123456};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         cr_expect_str_eq(gmv_status_code((gmv_status)values[i]), "internal");
         cr_expect_str_eq(gmv_status_title((gmv_status)values[i]),

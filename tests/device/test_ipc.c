@@ -208,6 +208,54 @@ static void check_refusals(side *s)
     check(!gmv_device_is_lost(s->device, NULL), "no refusal loses the device");
 }
 
+/*
+ * Beside a good import of the same memory: a handle that names another process, or anything else
+ * than its driver has written, and yet the same allocation.
+ */
+static void check_damaged(side *s, const message *in)
+{
+    uint8_t handle[GMV_IPC_HANDLE_NBYTES];
+    gmv_memory *none = NULL;
+    bool good = true;
+    for (size_t i = 0; i < GMV_IPC_HANDLE_NBYTES * 8 && good; i++) {
+        size_t place = i / 8;
+        if (place >= 16 && place < 32)
+            continue; /* the size and the offset: what they make of it is not a lie as such */
+        memcpy(handle, in->share.ipc_handle, sizeof handle);
+        handle[place] ^= (uint8_t)(1u << i % 8);
+        good = import(s, handle, -1, &none) == GMV_ERR_HANDLE_INVALID && !none &&
+               strcmp(s->err.pointer, "/cuda_ipc/handle") == 0;
+        if (!good)
+            printf("# byte %zu, bit %zu\n", place, i % 8);
+    }
+    check(good && gmv_device_import_mappings(s->device) == 1,
+          "a handle that contradicts one that is open is refused");
+}
+
+static gmv_status wait_event(side *s, const uint8_t *handle)
+{
+    gmv_status status;
+    do {
+        gmv_error_init(&s->err);
+        status = gmv_stream_wait_event(s->stream, handle, &s->err);
+    } while (status == GMV_RUN_AGAIN);
+    return status;
+}
+
+/* The driver would read them where there is nothing. */
+static void check_damaged_events(side *s, const message *in)
+{
+    bool good = in->has_event;
+    for (size_t i = 16 * 8 + 12; i < GMV_IPC_HANDLE_NBYTES * 8 && good; i++) {
+        uint8_t handle[GMV_IPC_HANDLE_NBYTES];
+        memcpy(handle, in->event, sizeof handle);
+        handle[i / 8] ^= (uint8_t)(1u << i % 8);
+        good = wait_event(s, handle) == GMV_ERR_HANDLE_INVALID &&
+               strcmp(s->err.pointer, "/event") == 0;
+    }
+    check(good, "events outside their page are refused");
+}
+
 typedef struct importer {
     side *s;
     const message *in;
@@ -263,8 +311,9 @@ static void importer_main(side *s, int from, int to, pid_t child)
     check_threads(s, &in);
     check_one(s, &in, &memory);
     check_refusals(s);
-    gmv_error_init(&s->err);
-    check(in.has_event && gmv_stream_wait_event(s->stream, in.event, &s->err) == GMV_OK &&
+    check_damaged(s, &in);
+    check_damaged_events(s, &in);
+    check(in.has_event && wait_event(s, in.event) == GMV_OK &&
               gmv_stream_finish(s->stream, &s->err) == GMV_OK,
           "another process's event is waited for");
     bool written = gmv_fill(s->stream, memory->address, 0x22, NBYTES, &s->err) == GMV_OK &&

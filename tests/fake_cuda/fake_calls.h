@@ -23,6 +23,6 @@
     X(copy_out_now, "cuMemcpyDtoH_v2", (void *to, CUdeviceptr from, size_t nbytes))            \
     X(copy_within_now, "cuMemcpyDtoD_v2", (CUdeviceptr to, CUdeviceptr from, size_t nbytes))   \
     X(fill_now, "cuMemsetD8_v2", (CUdeviceptr address, unsigned char value, size_t nbytes))    \
-    X(ipc_export_event, "cuIpcGetEventHandle", (CUipcEventHandle * out_handle, CUevent event))
+    X(stream_wait_event, "cuStreamWaitEvent", (CUstream stream, CUevent event, unsigned flags))
 
 #endif

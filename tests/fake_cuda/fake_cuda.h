@@ -67,6 +67,10 @@ fake_cuda_sticky_fn fake_cuda_sticky;
 typedef void fake_cuda_hang_fn(bool on);
 fake_cuda_hang_fn fake_cuda_hang;
 
+/* An event (a CUevent) has something before it that does not end, until it is called with false. */
+typedef void fake_cuda_hold_event_fn(void *event, bool on);
+fake_cuda_hold_event_fn fake_cuda_hold_event;
+
 typedef void fake_cuda_count_fn(fake_cuda_counters *out_counters);
 fake_cuda_count_fn fake_cuda_count;
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The fake driver's memory and events of other processes. A handle names the exporter (process and
- * the instant it began), one of its open files, and the allocation in it. As on a real device it
- * proves nothing: the generation is not checked, so a stale handle may open what the exporter has
- * allocated since, and the size is the handle's own, cut to what is mapped.
+ * the instant it began), one of its open files, and the allocation in it, laid out as the driver
+ * does it. As on a real device it proves nothing: the generation is not checked, so a stale handle
+ * may open what the exporter has allocated since, and the size is the handle's own, cut to what is
+ * mapped. Handles that break a real driver are violations here.
  */
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,21 +17,33 @@
 
 #include "fake_cuda/fake_priv.h"
 
-#define MEMORY_MAGIC UINT64_C(0x4950436d656d3031)
-#define EVENT_MAGIC  UINT64_C(0x4950436576743031)
+#define MEMORY_MAGIC UINT64_C(0x6d656d3036)
+#define PAGE_NBYTES  UINT64_C(4096)
+#define EVENT_SLOTS  4096
 
 typedef struct fake_share {
-    uint64_t magic;
     uint64_t began; /* of the exporter, in clock ticks since the system's start */
-    uint64_t nbytes;
-    uint64_t mapped_nbytes;
     int32_t process;
-    int32_t descriptor;
+    uint32_t none;
+    uint64_t nbytes;
+    uint32_t n_pages; /* that are mapped */
+    uint32_t offset;  /* always 0 */
+    uint64_t magic;
     uint32_t generation;
     int32_t ordinal;
-    uint8_t rest[16];
+    uint32_t client;
+    int32_t descriptor;
+    uint64_t rest;
 } fake_share;
-_Static_assert(sizeof(fake_share) == 64, "as large as the driver's");
+
+typedef struct fake_event_share {
+    uint64_t process;
+    uint64_t began;
+    uint64_t slot; /* the exporter's descriptor */
+    uint64_t rest[5];
+} fake_event_share;
+_Static_assert(sizeof(fake_share) == 64 && sizeof(fake_event_share) == 64,
+               "as large as the driver's");
 
 /* When a process began; 0 if it does not run. */
 static uint64_t process_began(int process)
@@ -49,28 +63,20 @@ static uint64_t process_began(int process)
     return field ? strtoull(field, NULL, 10) : 0;
 }
 
-static fake_share share_make(uint64_t magic, int descriptor)
-{
-    return (fake_share){.magic = magic,
-                        .began = process_began(getpid()),
-                        .process = getpid(),
-                        .descriptor = descriptor};
-}
-
 /*
  * Maps the exporter's file.
  *
  * @retval CUDA_ERROR_INVALID_HANDLE  the exporter is gone
  * @retval CUDA_ERROR_INVALID_VALUE   the file is
  */
-static CUresult share_map(const fake_share *share, const char *name, size_t nbytes,
-                          uint8_t **out_bytes)
+static CUresult share_map(int process, uint64_t began, int exported, const char *name,
+                          size_t nbytes, uint8_t **out_bytes)
 {
     char path[64], target[64], expected[64];
     struct stat file;
-    if (share->began == 0 || process_began(share->process) != share->began)
+    if (began == 0 || process_began(process) != began)
         return CUDA_ERROR_INVALID_HANDLE;
-    (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", share->process, share->descriptor);
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", process, exported);
     (void)snprintf(expected, sizeof expected, "/memfd:%s (deleted)", name);
     ssize_t length = readlink(path, target, sizeof target);
     if (length != (ssize_t)strlen(expected) || memcmp(target, expected, (size_t)length) != 0)
@@ -95,11 +101,15 @@ static CUresult ipc_export(CUipcMemHandle *out_handle, CUdeviceptr address)
     const fake_span *span = fake_span_find(address);
     if (!span || span->kind != FAKE_ALLOCATION || span->freeing)
         return CUDA_ERROR_INVALID_VALUE;
-    fake_share share = share_make(MEMORY_MAGIC, span->descriptor);
-    share.nbytes = span->nbytes;
-    share.mapped_nbytes = span->mapped_nbytes;
-    share.generation = span->generation;
-    share.ordinal = span->context->ordinal;
+    const fake_share share = {.began = process_began(getpid()),
+                              .process = getpid(),
+                              .nbytes = span->nbytes,
+                              .n_pages = (uint32_t)(span->mapped_nbytes / PAGE_NBYTES),
+                              .magic = MEMORY_MAGIC,
+                              .generation = span->generation,
+                              .ordinal = span->context->ordinal,
+                              .client = ~(uint32_t)getpid(),
+                              .descriptor = span->descriptor};
     memcpy(out_handle, &share, sizeof share);
     return CUDA_SUCCESS;
 }
@@ -111,18 +121,20 @@ CUresult fake_ipc_export(CUipcMemHandle *out_handle, CUdeviceptr address)
 
 static CUresult import_make(fake_context *context, const fake_share *share, fake_span **out_span)
 {
-    if (share->mapped_nbytes == 0 || share->mapped_nbytes % FAKE_GRANULE)
+    uint64_t mapped_nbytes = share->n_pages * PAGE_NBYTES;
+    if (mapped_nbytes == 0 || mapped_nbytes % FAKE_GRANULE)
         return CUDA_ERROR_INVALID_VALUE;
     fake_span *span = calloc(1, sizeof *span);
     if (!span)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *span = (fake_span){.kind = FAKE_IMPORT,
                         .context = context,
-                        .nbytes = share->nbytes < share->mapped_nbytes ? share->nbytes
-                                                                       : share->mapped_nbytes,
-                        .mapped_nbytes = share->mapped_nbytes};
+                        .ordinal = share->ordinal,
+                        .nbytes = share->nbytes < mapped_nbytes ? share->nbytes : mapped_nbytes,
+                        .mapped_nbytes = mapped_nbytes};
     memcpy(span->handle, share, sizeof *share);
-    CUresult result = share_map(share, "fake_cuda_memory", share->mapped_nbytes, &span->bytes);
+    CUresult result = share_map(share->process, share->began, share->descriptor, "fake_cuda_memory",
+                                mapped_nbytes, &span->bytes);
     if (result == CUDA_SUCCESS && !fake_span_add(span)) {
         (void)munmap(span->bytes, span->mapped_nbytes);
         result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -136,13 +148,31 @@ static CUresult import_make(fake_context *context, const fake_share *share, fake
     return CUDA_SUCCESS;
 }
 
+/* Whether an import of the same allocation is open by a handle that names another exporter. */
+static bool ipc_is_contradicted(const fake_share *share)
+{
+    fake_share other;
+    for (size_t i = 0; fake_span_import(i, (uint8_t *)&other); i++)
+        if (other.client == share->client && other.descriptor == share->descriptor &&
+            (other.process != share->process || other.began != share->began ||
+             other.magic != share->magic || other.rest != share->rest))
+            return true;
+    return false;
+}
+
+/* Any device opens the memory: all are peers. */
 static CUresult ipc_open(fake_context *context, CUdeviceptr *out_address, CUipcMemHandle handle,
                          unsigned flags)
 {
     fake_share share;
     memcpy(&share, &handle, sizeof share);
+    if (ipc_is_contradicted(&share)) {
+        fake_violate(context, CUDA_ERROR_UNKNOWN, "two handles of one allocation disagree");
+        return CUDA_ERROR_UNKNOWN;
+    }
     if (flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || share.magic != MEMORY_MAGIC ||
-        share.ordinal != context->ordinal)
+        share.client != ~(uint32_t)share.process || share.ordinal < 0 ||
+        share.ordinal >= fake.n_devices)
         return CUDA_ERROR_INVALID_VALUE;
     if (share.process == getpid())
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -189,7 +219,9 @@ static CUresult ipc_export_event(CUipcEventHandle *out_handle, CUevent handle)
     const fake_event *event = fake_handle_object(FAKE_EVENT, handle);
     if (!event || event->descriptor < 0)
         return CUDA_ERROR_INVALID_HANDLE;
-    fake_share share = share_make(EVENT_MAGIC, event->descriptor);
+    const fake_event_share share = {.process = (uint64_t)getpid(),
+                                    .began = process_began(getpid()),
+                                    .slot = (uint64_t)event->descriptor};
     memcpy(out_handle, &share, sizeof share);
     return CUDA_SUCCESS;
 }
@@ -202,14 +234,19 @@ CUresult fake_ipc_export_event(CUipcEventHandle *out_handle, CUevent event)
 /* An event whose exporter is gone is one that has happened. */
 static CUresult ipc_open_event(fake_context *context, CUevent *out_event, CUipcEventHandle handle)
 {
-    fake_share share;
+    fake_event_share share;
     uint8_t *state = NULL;
     memcpy(&share, &handle, sizeof share);
-    if (share.magic != EVENT_MAGIC)
+    if (share.process == 0 || share.process > INT_MAX || share.began == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if (share.process == getpid())
+    if (share.process == (uint64_t)getpid())
         return CUDA_ERROR_INVALID_CONTEXT;
-    CUresult result = share_map(&share, "fake_cuda_event", sizeof(fake_event_state), &state);
+    if (share.slot >= EVENT_SLOTS) {
+        fake_violate(context, CUDA_ERROR_UNKNOWN, "an event beyond its page is read");
+        return CUDA_ERROR_UNKNOWN;
+    }
+    CUresult result = share_map((int)share.process, share.began, (int)share.slot, "fake_cuda_event",
+                                sizeof(fake_event_state), &state);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_HANDLE)
         return result;
     fake_event *event = fake_event_make(context, CU_EVENT_DISABLE_TIMING);

@@ -142,6 +142,17 @@ fake_span *fake_span_imported(const uint8_t handle[64])
     return NULL;
 }
 
+bool fake_span_import(size_t wanted, uint8_t out_handle[64])
+{
+    for (size_t i = 0; i < live.n; i++) {
+        if (live.spans[i]->kind != FAKE_IMPORT || wanted-- > 0)
+            continue;
+        memcpy(out_handle, live.spans[i]->handle, 64);
+        return true;
+    }
+    return false;
+}
+
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
 void fake_bytes_fill(uint8_t *bytes, uint8_t value, size_t nbytes)
@@ -431,7 +442,7 @@ static CUresult pointer_attribute(void *out_value, CUpointer_attribute attribute
             span->kind == FAKE_HOST ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)out_value = span->context->ordinal;
+        *(int *)out_value = span->kind == FAKE_IMPORT ? span->ordinal : span->context->ordinal;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         *(unsigned *)out_value = span->kind == FAKE_ALLOCATION;

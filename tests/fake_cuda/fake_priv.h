@@ -160,6 +160,7 @@ struct fake_span {
     fake_span *next;    /* FAKE_POOLED, free: in the pool */
     uint8_t handle[64]; /* FAKE_IMPORT: what was opened */
     uint64_t opens;     /* FAKE_IMPORT */
+    int ordinal;        /* FAKE_IMPORT: of the device that the bytes are on */
 };
 
 /* The live span that holds the address; NULL if none does. */
@@ -174,6 +175,9 @@ void fake_span_end(fake_span *span);
 
 /* The import that was opened by these bytes. */
 fake_span *fake_span_imported(const uint8_t handle[64]);
+
+/* The bytes that the i-th import was opened by; false if there are not so many. */
+bool fake_span_import(size_t i, uint8_t out_handle[64]);
 
 /* A file without a name of `nbytes`, which other processes reach through this one's descriptors. */
 int fake_file_make(const char *name, size_t nbytes);

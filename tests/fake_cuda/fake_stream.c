@@ -543,6 +543,17 @@ CUresult fake_event_destroy(CUevent event)
     FAKE_RELEASE("cuEventDestroy_v2", FAKE_IN_CONTEXT, event_destroy(event));
 }
 
+void fake_cuda_hold_event(void *handle, bool on)
+{
+    pthread_mutex_lock(&fake.lock);
+    const fake_event *event = fake_handle_object(FAKE_EVENT, handle);
+    if (event && on)
+        event->state->recorded++;
+    else if (event)
+        event->state->done = event->state->recorded;
+    pthread_mutex_unlock(&fake.lock);
+}
+
 static CUresult event_query(const fake_context *context, CUevent handle)
 {
     const fake_event *event = fake_handle_object(FAKE_EVENT, handle);

@@ -435,7 +435,7 @@ static const struct scenario {
     {"export", run_export, 6},
     {"import", run_import, 6},
     {"import of too much", run_import_too_much, 3},
-    {"waiting for an event", run_wait_for_event, 5},
+    {"waiting for an event", run_wait_for_event, 3},
 };
 
 /* ---- faults ---------------------------------------------------------------------------------- */

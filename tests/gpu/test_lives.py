@@ -59,6 +59,21 @@ def test_bad_and_short_events_are_refused(client, control, neighbour):
     control()
 
 
+def test_events_with_flipped_bits(client, control, neighbour):
+    """The driver reads where the bytes say, be anything there or not."""
+    made = neighbour.export(nbytes=64, value=3)
+    import_ipc(client, made)
+    neighbour.event()
+    raw = decode(neighbour.event()["handle"])
+    for bit in range(512):
+        damaged = bytearray(raw)
+        damaged[bit // 8] ^= 1 << bit % 8
+        body = {"cuda_array_interface": cai(made["base"], [64], "|u1", stream=94201234), "event": base64.b64encode(damaged).decode()}
+        answer = client.call("POST", "/v1/views", json=body, timeout=30)
+        assert answer.status_code == 201 or (answer.status_code, answer.json()["code"]) == (422, "handle_invalid"), (bit, answer.text)
+    control()
+
+
 @pytest.mark.parametrize("how", ["destroyed", "exporter killed"])
 def test_dead_events_do_no_harm(client, control, start, neighbour, how):
     """The driver may still open such an event (it is then over) or refuse it; nothing may hang or break."""

@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 int support_failures;
+atomic_int support_n_again;
 
 int support_run(const support_test *tests, size_t n_tests, const char *only)
 {
@@ -107,6 +109,17 @@ static gmv_status handle_gate(gmv_request *request, gmv_reply *reply, gmv_error 
 {
     gate_pass();
     return handle_echo(request, reply, err);
+}
+
+/* Waits for what never happens. */
+static gmv_status handle_again(gmv_request *request, gmv_reply *reply, gmv_error *err)
+{
+    gmv_strbuf_puts(&reply->text, "left over ");
+    if (request->operation->lane != GMV_LANE_BULK)
+        return GMV_MOVE_TO_BULK;
+    atomic_fetch_add(&support_n_again, 1);
+    (void)gmv_fail(err, GMV_ERR_HANDLE_INVALID, "/event", "it has not happened");
+    return GMV_RUN_AGAIN;
 }
 
 static gmv_status handle_move(gmv_request *request, gmv_reply *reply, gmv_error *err)
@@ -300,25 +313,28 @@ const gmv_route support_routes[] = {
                        gmv__handle_server) TEST_ROUTE(GET, "/v1/devices", listDevices, "", NONE,
                                                       INLINE, gmv__handle_devices)
                 TEST_ROUTE(POST, "/v1/echo", echo, "", JSON, INLINE, handle_echo) TEST_ROUTE(
-                    POST, "/v1/short", runShort, "", JSON, SHORT,
-                    handle_echo) TEST_ROUTE(POST, "/v1/gate", passGate, "", JSON, SHORT,
-                                            handle_gate) TEST_ROUTE(POST, "/v1/move", moveToBulk,
-                                                                    "", JSON, SHORT, handle_move)
-                    TEST_ROUTE(POST, "/v1/fail", failInline, "", JSON, INLINE, handle_fail)
-                        TEST_ROUTE(POST, "/v1/fail_short", failShort, "", JSON, SHORT, handle_fail)
-                            TEST_ROUTE(GET, "/v1/internal", failInternally, "", NONE, INLINE,
-                                       handle_internal) TEST_ROUTE(GET, "/v1/things/{id}", getThing,
-                                                                   "", NONE, INLINE, handle_thing)
-                                TEST_ROUTE(DELETE, "/v1/things/{id}", deleteThing, "", NONE, SHORT,
-                                           handle_thing) TEST_ROUTE(GET, "/v1/contents",
-                                                                    getContents, "sealed", NONE,
-                                                                    SHORT, handle_contents)
-                                    TEST_ROUTE(GET, "/v1/big", getBig, "", NONE, SHORT, handle_big)
-                                        TEST_ROUTE(GET, "/v1/remote", getRemote, "nbytes", NONE,
-                                                   SHORT, handle_remote){
-                                            GMV_METHOD_POST, "/v1/upload", "upload", GMV_KIND_ANY,
-                                            "fail,gate", GMV_BODY_OCTETS, GMV_LANE_BULK, NULL,
-                                            &upload_handler},
+                    POST, "/v1/short", runShort, "", JSON, SHORT, handle_echo)
+                    TEST_ROUTE(POST, "/v1/gate", passGate, "", JSON, SHORT, handle_gate) TEST_ROUTE(
+                        POST, "/v1/move", moveToBulk, "", JSON, SHORT, handle_move)
+                        TEST_ROUTE(POST, "/v1/again", runAgain, "", JSON, SHORT, handle_again)
+                            TEST_ROUTE(POST, "/v1/fail", failInline, "", JSON, INLINE,
+                                       handle_fail) TEST_ROUTE(POST, "/v1/fail_short", failShort,
+                                                               "", JSON, SHORT, handle_fail)
+                                TEST_ROUTE(GET, "/v1/internal", failInternally, "", NONE, INLINE,
+                                           handle_internal) TEST_ROUTE(GET, "/v1/things/{id}",
+                                                                       getThing, "", NONE, INLINE,
+                                                                       handle_thing)
+                                    TEST_ROUTE(DELETE, "/v1/things/{id}", deleteThing, "", NONE,
+                                               SHORT, handle_thing)
+                                        TEST_ROUTE(GET, "/v1/contents", getContents, "sealed", NONE,
+                                                   SHORT, handle_contents)
+                                            TEST_ROUTE(GET, "/v1/big", getBig, "", NONE, SHORT,
+                                                       handle_big)
+                                                TEST_ROUTE(GET, "/v1/remote", getRemote, "nbytes",
+                                                           NONE, SHORT, handle_remote){
+                                                    GMV_METHOD_POST, "/v1/upload", "upload",
+                                                    GMV_KIND_ANY, "fail,gate", GMV_BODY_OCTETS,
+                                                    GMV_LANE_BULK, NULL, &upload_handler},
 };
 
 const size_t support_routes_count = sizeof support_routes / sizeof support_routes[0];

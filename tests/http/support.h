@@ -7,6 +7,7 @@
 #ifndef GMV_TESTS_HTTP_SUPPORT_H
 #define GMV_TESTS_HTTP_SUPPORT_H
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "http/server.h"
@@ -14,7 +15,8 @@
 
 /* ---- checks ---- */
 
-extern int support_failures; /* of the test that runs */
+extern int support_failures;       /* of the test that runs */
+extern atomic_int support_n_again; /* runs of POST /again */
 
 #define check(condition, ...)                                       \
     do {                                                            \

@@ -471,6 +471,55 @@ static void test_full_queue(void)
     support_stop(&s, 1000);
 }
 
+/* Requests that wait for others' work hold no thread: as many again as there are workers do not. */
+static void test_waiting_holds_no_thread(void)
+{
+    support_server s = {0};
+    const gmv_server_options options = {
+        .n_short_workers = 2, .n_bulk_workers = 2, .max_bulk_jobs = 6, .max_wait_ms = 700};
+    support_start(&s, &options);
+    support_n_again = 0;
+    int64_t begun = gmv_clock_monotonic_ns();
+    int waiting[5];
+    for (int i = 0; i < 5; i++)
+        waiting[i] = send_gate(&s, "/v1/again");
+    support_sleep_ms(50);
+    for (int i = 0; i < 10; i++)
+        check_status(send_gate(&s, "/v1/move"), 200);
+    int64_t took_ms = (gmv_clock_monotonic_ns() - begun) / 1000000;
+    check(took_ms < 600, "others waited for %lld ms", (long long)took_ms);
+    for (int i = 0; i < 5; i++) {
+        support_answer answer = support_receive(waiting[i], false);
+        check(answer.status == 422 && strstr(answer.body, "it has not happened"), "%d %s",
+              answer.status, answer.body);
+        support_answer_free(&answer);
+        close(waiting[i]);
+    }
+    took_ms = (gmv_clock_monotonic_ns() - begun) / 1000000;
+    check(took_ms >= 700, "given up after %lld ms", (long long)took_ms);
+    int n = support_n_again;
+    check(n > 5 * 10 && n < 5 * 150, "run %d times", n);
+    check_status(send_gate(&s, "/v1/move"), 200);
+    support_stop(&s, 1000);
+}
+
+static void test_drain_ends_waiting(void)
+{
+    support_server s = {0};
+    const gmv_server_options options = {.n_bulk_workers = 1, .max_wait_ms = 60000};
+    support_start(&s, &options);
+    int waiting[3];
+    for (int i = 0; i < 3; i++)
+        waiting[i] = send_gate(&s, "/v1/again");
+    support_sleep_ms(100);
+    int64_t begun = gmv_clock_monotonic_ns();
+    support_stop(&s, 300);
+    int64_t took_ms = (gmv_clock_monotonic_ns() - begun) / 1000000;
+    check(took_ms < 3000, "%lld ms", (long long)took_ms);
+    for (int i = 0; i < 3; i++)
+        close(waiting[i]);
+}
+
 /* ---- uploads ---- */
 
 typedef struct upload_job {
@@ -1115,6 +1164,7 @@ static const support_test tests[] = {
     {"a_body_may_come_byte_by_byte", test_body_byte_by_byte},
     {"requests_run_on_their_lanes", test_lanes},
     {"a_full_queue_is_503", test_full_queue},
+    {"requests_that_wait_for_others_hold_no_thread", test_waiting_holds_no_thread},
     {"uploads_in_all_pieces_at_once", test_uploads_at_once},
     {"uploads_that_fail_say_so", test_upload_fails},
     {"too_many_uploads_are_503", test_upload_limit},
@@ -1130,6 +1180,7 @@ static const support_test tests[] = {
     {"connections_beyond_the_limit_hear_503", test_connection_limit},
     {"drain_lets_work_finish", test_drain_finishes_work},
     {"drain_gives_up_in_the_end", test_drain_gives_up},
+    {"drain_ends_requests_that_wait_for_others", test_drain_ends_waiting},
     {"drain_under_load_never_aborts", test_drain_under_load},
     {"the_servers_own_resources_answer", test_own_resources},
     {"only_the_loopback_is_listened_on", test_refuses_to_listen_beyond_loopback},

@@ -25,6 +25,7 @@ class Driver:
     def __init__(self, ordinal):
         self.driver = ctypes.CDLL("libcuda.so.1")
         self.memory = {}
+        self.events = []
         self.context = ctypes.c_void_p()
         self.call("cuInit", 0)
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), ordinal)
@@ -87,11 +88,23 @@ class Driver:
     def has(self, name):
         return {"has": hasattr(self.driver, name)}
 
+    def held_event(self):
+        """The stand-in's: an event that does not pass before release_events."""
+        made = self.event()
+        self.driver.fake_cuda_hold_event(self.events[-1], True)
+        return made
+
+    def release_events(self):
+        for event in self.events:
+            self.driver.fake_cuda_hold_event(event, False)
+        return {}
+
     def event(self):
         event, handle = ctypes.c_void_p(), Opaque()
         self.call("cuEventCreate", ctypes.byref(event), IPC_EVENT_FLAGS)
         self.call("cuEventRecord", event, None)
         self.call("cuIpcGetEventHandle", ctypes.byref(handle), event)
+        self.events.append(event)
         return {"handle": base64.b64encode(bytes(handle.bytes)).decode()}
 
 

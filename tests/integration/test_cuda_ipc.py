@@ -3,11 +3,13 @@
 
 import base64
 import os
+import threading
+import time
 
 import numpy
 import pytest
 
-from conftest import BACKEND, cai
+from conftest import BACKEND, Client, cai
 from cuda_exporter import Exporter
 
 pytestmark = pytest.mark.skipif(BACKEND != "cuda", reason="CUDA memory is the CUDA backend's")
@@ -199,6 +201,102 @@ def test_an_event_of_the_exporter_is_waited_for(client, exporter):
         for bad in ("", "A" * 86 + "==", "A"):
             client.refused("POST", "/v1/views", 422, "handle_invalid", "/event",
                            json={"cuda_array_interface": cai(made["base"], [16], "<f4", stream=94201234), "event": bad})
+
+
+@pytest.fixture
+def many_devices(own_daemon, monkeypatch):
+    """A daemon over two devices of the stand-in, or over all GPUs where there are several."""
+    if "fake_cuda" in os.environ.get("LD_LIBRARY_PATH", ""):
+        monkeypatch.setenv("GMV_FAKE_CUDA_DEVICES", "2")
+    client = own_daemon().client
+    if len(client.get("/v1/devices")["items"]) < 2:
+        pytest.skip("there is one device")
+    return client
+
+
+def test_an_import_is_on_the_device_of_its_memory(many_devices):
+    client = many_devices
+    uuids = [device["uuid"] for device in client.get("/v1/devices")["items"]]
+    for ordinal in reversed(range(len(uuids))):
+        other = Exporter(ordinal)
+        made = other.export(bytes([ordinal + 1]) * 1000)
+        for members in ({}, {"device_uuid": uuids[ordinal]}, {}):
+            buffer = import_ipc(client, made, base=made["base"], **members)
+            assert buffer["device"] == ordinal, f"memory of device {ordinal} is said to be on {buffer['device']}"
+            assert client.bytes(f"/v1/buffers/{buffer['id']}/data") == bytes([ordinal + 1]) * 1000
+        wrong = uuids[(ordinal + 1) % len(uuids)]
+        client.refused("POST", "/v1/buffers/import", 422, "handle_invalid", "/cuda_ipc/handle",
+                       json={"cuda_ipc": {"handle": made["handle"], "device_uuid": wrong}})
+        assert mappings(client) == 1
+        client.delete_all()
+        other.kill()
+
+
+def test_many_import_from_a_device_at_once(many_devices):
+    client, other = many_devices, Exporter(1)
+    made, found = other.export(bytes(64)), []
+
+    def work():
+        mine = Client(client.url)
+        for _ in range(20):
+            buffer = import_ipc(mine, made)
+            found.append(buffer["device"])
+            mine.delete(f"/v1/buffers/{buffer['id']}")
+        mine.http.close()
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found == [1] * 120
+    other.kill()
+
+
+@fake_driver
+def test_events_that_have_not_passed_hold_no_worker(own_daemon):
+    client = own_daemon("--threads", "4").client
+    exporter = Exporter()
+    made = exporter.export(bytes(64))
+    buffer = import_ipc(client, made, base=made["base"])
+    event = exporter.held_event()["handle"]
+    body = {"cuda_array_interface": cai(made["base"], [64], "|u1", stream=94201234), "event": event}
+    answers = []
+
+    def wait():
+        mine = Client(client.url)
+        answers.append(mine.post("/v1/views", body))
+        mine.http.close()
+
+    threads = [threading.Thread(target=wait) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    begun = time.monotonic()
+    while time.monotonic() - begun < 1.5:  # on the bulk lane, beside them
+        assert client.upload(bytes(3 << 20))["nbytes"] == 3 << 20
+    assert not answers
+    exporter.write(memory=made["memory"], offset=0, content="07" * 64)
+    exporter.release_events()
+    for thread in threads:
+        thread.join(30)
+    assert len(answers) == 6 and client.data(answers[0]["id"]) == bytes([7]) * 64
+    assert client.get(f"/v1/buffers/{buffer['id']}")["id"] == buffer["id"]
+    exporter.kill()
+
+
+@fake_driver
+def test_an_event_that_never_passes_is_given_up(own_daemon):
+    client = own_daemon("--threads", "4").client
+    exporter = Exporter()
+    made = exporter.export(bytes(64))
+    import_ipc(client, made, base=made["base"])
+    event = exporter.held_event()["handle"]
+    begun = time.monotonic()
+    with client.unchanged():
+        problem = client.refused("POST", "/v1/views", 422, "handle_invalid", "/event",
+                                 json={"cuda_array_interface": cai(made["base"], [64], "|u1", stream=94201234), "event": event})
+    assert "not passed in time" in problem["detail"] and 9 < time.monotonic() - begun < 15
+    exporter.kill()
 
 
 # Devices that are lost.

@@ -60,7 +60,10 @@ typedef enum gmv_status {
     GMV_OK = 0,
     GMV_STATUS_MAP(GMV_STATUS_ENUM) GMV_STATUS_COUNT,
     /* Not an error and never seen by clients: run the request again on the bulk lane. */
-    GMV_MOVE_TO_BULK = 1000
+    GMV_MOVE_TO_BULK = 1000,
+    /* Nor this: what is waited for has not happened. Run the request again in a while, or fail it
+     * with what the error says. */
+    GMV_RUN_AGAIN = 1001
 } gmv_status;
 #undef GMV_STATUS_ENUM
 

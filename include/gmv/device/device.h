@@ -250,8 +250,10 @@ GMV_NODISCARD gmv_status gmv_stream_finish(gmv_stream *stream, gmv_error *err);
 void gmv_stream_abandon(gmv_stream *stream);
 
 /*
- * Work enqueued from now on waits for what another process has recorded in its interprocess event.
+ * Finds out whether what another process has recorded in its interprocess event is done; waits for
+ * a fraction of a millisecond at most.
  *
+ * @retval GMV_RUN_AGAIN                not yet; the error says so for whoever gives up
  * @retval GMV_ERR_HANDLE_INVALID       the driver cannot open it (pointer "/event")
  * @retval GMV_ERR_BACKEND_UNSUPPORTED  not the CUDA backend (pointer "/event")
  */

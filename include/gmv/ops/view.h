@@ -95,6 +95,7 @@ typedef struct gmv_view_request {
  * space first, then the exporter's), extent, alignment as posted and as mapped.
  *
  * @retval GMV_MOVE_TO_BULK  there is an event to wait for: everything else has been checked
+ * @retval GMV_RUN_AGAIN     it has not passed; nothing has been made
  * @retval GMV_ERR_VALUE, GMV_ERR_POINTER_NOT_REGISTERED, GMV_ERR_POINTER_AMBIGUOUS,
  * GMV_ERR_OUT_OF_BOUNDS, GMV_ERR_DTYPE_UNSUPPORTED
  * @retval GMV_ERR_HANDLE_INVALID, GMV_ERR_BACKEND_UNSUPPORTED  of the event (pointer "/event")

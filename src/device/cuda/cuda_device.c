@@ -55,7 +55,7 @@ static uint64_t cuda_device_free_nbytes(const gmv_device *base)
 
 static uint64_t cuda_device_import_mappings(const gmv_device *base)
 {
-    return atomic_load(&cuda_device_of(base)->imports.n_mappings);
+    return atomic_load(&cuda_device_of(base)->n_mappings);
 }
 
 static void cuda_device_refresh(gmv_device *base)
@@ -174,6 +174,7 @@ static gmv_status device_open_rest(cuda_device *device, size_t cache_nbytes_max,
     CUDA_SCOPE(device);
     GMV_TRY(device_open_pool(device, cache_nbytes_max, err));
     GMV_TRY(cuda_staging_open(device, err));
+    GMV_TRY(cuda_handles_learn(device, err));
     cuda_account(device, 0, true);
     return GMV_OK;
 }
@@ -198,8 +199,6 @@ static void cuda_device_close(gmv_device *base)
     pthread_cond_destroy(&device->staging.given_back);
     pthread_mutex_destroy(&device->staging.lock);
     pthread_mutex_destroy(&device->exports.lock);
-    pthread_cond_destroy(&device->imports.opened);
-    pthread_mutex_destroy(&device->imports.lock);
     gmv_free(device);
 }
 
@@ -297,8 +296,6 @@ gmv_status gmv_device_open_cuda(const gmv_device_options *options, gmv_device **
     pthread_mutex_init(&device->staging.lock, NULL);
     pthread_cond_init(&device->staging.given_back, NULL);
     pthread_mutex_init(&device->exports.lock, NULL);
-    pthread_mutex_init(&device->imports.lock, NULL);
-    pthread_cond_init(&device->imports.opened, NULL);
     gmv_status status = device_open(device, options, err);
     if (status != GMV_OK) {
         cuda_device_close(&device->base);

@@ -50,7 +50,6 @@
     X(stream_create, "cuStreamCreateWithPriority",                                                 \
       (CUstream * out_stream, unsigned flags, int priority))                                       \
     X(stream_destroy, "cuStreamDestroy_v2", (CUstream stream))                                     \
-    X(stream_wait_event, "cuStreamWaitEvent", (CUstream stream, CUevent event, unsigned flags))    \
     X(event_create, "cuEventCreate", (CUevent * out_event, unsigned flags))                        \
     X(event_destroy, "cuEventDestroy_v2", (CUevent event))                                         \
     X(event_record, "cuEventRecord", (CUevent event, CUstream stream))                             \
@@ -94,7 +93,8 @@
     X(ipc_open, "cuIpcOpenMemHandle_v2",                                                           \
       (CUdeviceptr * out_address, CUipcMemHandle handle, unsigned flags))                          \
     X(ipc_close, "cuIpcCloseMemHandle", (CUdeviceptr address))                                     \
-    X(ipc_open_event, "cuIpcOpenEventHandle", (CUevent * out_event, CUipcEventHandle handle))
+    X(ipc_open_event, "cuIpcOpenEventHandle", (CUevent * out_event, CUipcEventHandle handle))      \
+    X(ipc_export_event, "cuIpcGetEventHandle", (CUipcEventHandle * out_handle, CUevent event))
 
 #define CUDA_DRIVER_MEMBER(member, symbol, parameters) CUresult(CUDAAPI *member) parameters;
 typedef struct cuda_driver {

@@ -7,6 +7,7 @@
  *   cuda_error.c    what a driver's result means: one table
  *   cuda_device.c   opening and closing, the free figure
  *   cuda_memory.c   exportable and ordinary memory
+ *   cuda_handle.c   which bytes may be given to the driver as a handle
  *   cuda_share.c    exports, imports, events of other processes
  *   cuda_stream.c   streams: waiting, results, small transfers
  *   cuda_copy.c     copies and fills; pinned buffers for big transfers
@@ -14,9 +15,9 @@
  *   cuda_split.c    the same for whole packed tables
  *   cuda_none.c     instead of all these where there is no toolkit
  *
- * Locks: each of staging.lock, exports.lock and imports.lock is held alone, for short steps, and
- * never around a driver call. Every entry point that calls the driver opens with CUDA_SCOPE. What
- * may run on an HTTP thread (figures, lost state, retire) calls no driver.
+ * Locks: each of staging.lock, exports.lock and the table of imports' is held alone, for short
+ * steps, and never around a driver call. Every entry point that calls the driver opens with
+ * CUDA_SCOPE. What may run on an HTTP thread (figures, lost state, retire) calls no driver.
  */
 #ifndef GMV_DEVICE_CUDA_CUDA_PRIV_H
 #define GMV_DEVICE_CUDA_CUDA_PRIV_H
@@ -70,9 +71,12 @@ typedef enum cuda_import_state {
     CUDA_IMPORT_FAILED
 } cuda_import_state;
 
+struct cuda_device;
+
 /* One opened handle, shared by `count` memories and by those who wait for it to open. */
 typedef struct cuda_import {
     uint8_t handle[GMV_IPC_HANDLE_NBYTES];
+    const struct cuda_device *device; /* that it is open on, or tried on */
     struct cuda_import *next;
     CUdeviceptr opened; /* what to close */
     CUdeviceptr base;   /* of the allocation, and its bytes */
@@ -82,13 +86,6 @@ typedef struct cuda_import {
     cuda_import_state state;
     CUresult result; /* why it failed */
 } cuda_import;
-
-typedef struct cuda_imports {
-    pthread_mutex_t lock;
-    pthread_cond_t opened;
-    cuda_import *buckets[CUDA_HANDLE_BUCKETS];
-    _Atomic uint64_t n_mappings;
-} cuda_imports;
 
 /* ---- the device, its memory and streams ----------------------------------------------------- */
 
@@ -110,7 +107,9 @@ typedef struct cuda_device {
     _Atomic int64_t free_read_ns;
     cuda_staging staging;
     cuda_exports exports;
-    cuda_imports imports;
+    _Atomic uint64_t n_mappings; /* of imports */
+    bool knows_memory_handles;   /* their layout; so the next */
+    bool knows_event_handles;
 } cuda_device;
 
 typedef struct cuda_memory {
@@ -227,6 +226,21 @@ gmv_status cuda_memory_allocate(gmv_device *device, gmv_stream *stream, gmv_memo
                                 gmv_contents contents, uint64_t nbytes, gmv_memory **out_memory,
                                 gmv_error *err);
 void cuda_memory_free(gmv_memory *memory);
+
+/* ---- handles (cuda_handle.c) ---------------------------------------------------------------- */
+
+/* Finds out whether the driver's handles are laid out as we know them. In the device's context. */
+gmv_status cuda_handles_learn(cuda_device *device, gmv_error *err);
+
+/* False: the driver must not see it. */
+bool cuda_handle_is_event(const cuda_device *device, const uint8_t handle[GMV_IPC_HANDLE_NBYTES]);
+
+/* Equal for handles of the same allocation. */
+uint64_t cuda_handle_key(const uint8_t handle[GMV_IPC_HANDLE_NBYTES]);
+
+/* False: both name the same allocation, but not alike: one of them at least is not the driver's. */
+bool cuda_handles_agree(const cuda_device *device, const uint8_t a[GMV_IPC_HANDLE_NBYTES],
+                        const uint8_t b[GMV_IPC_HANDLE_NBYTES]);
 
 /* ---- sharing -------------------------------------------------------------------------------- */
 

@@ -7,10 +7,16 @@
  * outside the lock, by whoever comes first; the others wait for the outcome and share it. Its size
  * is what the driver says, so no work can leave what is mapped. It is closed when the last memory
  * that uses it is freed, never kept to be opened again: by then it may name other data.
+ *
+ * The table of imports is the process's, not a device's: a handle is open on one device, the one
+ * that its memory is on, although a peer could open it as well, and no handle is opened beside
+ * another one that it contradicts, whichever device that is on.
  */
 #include <string.h>
+#include <time.h>
 
 #include <gmv/base/alloc.h>
+#include <gmv/base/clock.h>
 
 #include "device/cuda/cuda_priv.h"
 
@@ -22,13 +28,12 @@ _Static_assert(sizeof(CUipcMemHandle) == GMV_IPC_HANDLE_NBYTES &&
                    sizeof(CUipcEventHandle) == GMV_IPC_HANDLE_NBYTES,
                "handles are 64 bytes");
 
+/* Handles of one allocation fall into one bucket. */
 static size_t handle_bucket(const uint8_t handle[GMV_IPC_HANDLE_NBYTES])
 {
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < GMV_IPC_HANDLE_NBYTES; i++)
-        hash = (hash ^ handle[i]) * 16777619u;
-    return hash % CUDA_HANDLE_BUCKETS;
+    return cuda_handle_key(handle) * UINT64_C(0x9e3779b97f4a7c15) >> 56;
 }
+_Static_assert(CUDA_HANDLE_BUCKETS == 256, "as many as the hash has values");
 
 static bool handle_equal(const uint8_t *a, const uint8_t *b)
 {
@@ -164,41 +169,74 @@ static gmv_status handle_fail(cuda_device *device, CUresult result, const char *
 
 /* ---- the table of imports ------------------------------------------------------------------- */
 
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t opened;
+    cuda_import *buckets[CUDA_HANDLE_BUCKETS];
+} imports = {.lock = PTHREAD_MUTEX_INITIALIZER, .opened = PTHREAD_COND_INITIALIZER};
+
 /* Under the lock. */
-static void imports_unlink(cuda_imports *imports, const cuda_import *import)
+static void imports_unlink(const cuda_import *import)
 {
-    cuda_import **link = &imports->buckets[handle_bucket(import->handle)];
+    cuda_import **link = &imports.buckets[handle_bucket(import->handle)];
     while (*link && *link != import)
         link = &(*link)->next;
     if (*link)
         *link = import->next;
 }
 
+/* Under the lock: the entry of this very handle; *out_agree: no entry contradicts the handle. */
+static cuda_import *imports_find(const cuda_import *fresh, bool *out_agree)
+{
+    cuda_import *found = NULL;
+    *out_agree = true;
+    for (cuda_import *import = imports.buckets[handle_bucket(fresh->handle)]; import;
+         import = import->next) {
+        if (handle_equal(import->handle, fresh->handle))
+            found = import;
+        else if (!cuda_handles_agree(fresh->device, import->handle, fresh->handle))
+            *out_agree = false;
+    }
+    return found;
+}
+
+/* Under the lock: waits until a counted entry is open or has failed. */
+static void imports_wait(const cuda_import *import)
+{
+    while (import->state == CUDA_IMPORT_OPENING)
+        pthread_cond_wait(&imports.opened, &imports.lock);
+}
+
 /*
  * Counts the import of fresh->handle and waits until it is open or has failed; or enters `fresh`
- * itself as opening, and returns it.
+ * itself as opening, and returns it; or NULL and *out_result where it must not be opened here.
  */
-static cuda_import *imports_join(cuda_imports *imports, cuda_import *fresh)
+static cuda_import *imports_join(cuda_import *fresh, CUresult *out_result)
 {
-    cuda_import **head = &imports->buckets[handle_bucket(fresh->handle)];
-    pthread_mutex_lock(&imports->lock);
-    cuda_import *import = *head;
-    while (import && !handle_equal(import->handle, fresh->handle))
-        import = import->next;
-    if (!import) {
+    bool agree;
+    cuda_import **head = &imports.buckets[handle_bucket(fresh->handle)];
+    pthread_mutex_lock(&imports.lock);
+    cuda_import *import = imports_find(fresh, &agree);
+    /* Another device tries it: what comes of that says whether this one may. */
+    while (import && import->device != fresh->device && import->state == CUDA_IMPORT_OPENING) {
+        pthread_cond_wait(&imports.opened, &imports.lock);
+        import = imports_find(fresh, &agree);
+    }
+    if (import && import->device == fresh->device) {
+        import->count++;
+        imports_wait(import);
+    } else if (import || !agree) {
+        *out_result = import ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
+        import = NULL;
+    } else {
         import = fresh;
         import->next = *head;
         *head = import;
-    } else {
-        import->count++;
-        while (import->state == CUDA_IMPORT_OPENING)
-            pthread_cond_wait(&imports->opened, &imports->lock);
     }
-    pthread_mutex_unlock(&imports->lock);
+    pthread_mutex_unlock(&imports.lock);
     return import;
 }
 
-/* Opens and measures; closed again if that fails, unless the device is lost with it. */
 /*
  * The driver believes the offset that a handle's bytes give, and the range it then reports may
  * reach past what is mapped: one flipped bit there, and a read at the end loses the device (seen on
@@ -220,6 +258,18 @@ static CUresult import_check_mapped(const cuda_import *import)
     return is_inside ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* A device also opens what lies on a peer of it. An import is to be on the device of its bytes. */
+static CUresult import_check_device(const cuda_device *device, const cuda_import *import)
+{
+    int ordinal = -1;
+    CUresult result =
+        cuda.pointer_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, import->opened);
+    if (result != CUDA_SUCCESS)
+        return result;
+    return ordinal == device->base.info.ordinal ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+/* Opens and measures; closed again if that fails, unless the device is lost with it. */
 static CUresult import_open(cuda_device *device, cuda_import *import)
 {
     CUipcMemHandle handle;
@@ -234,6 +284,8 @@ static CUresult import_open(cuda_device *device, cuda_import *import)
         result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
         result = import_check_mapped(import);
+    if (result == CUDA_SUCCESS)
+        result = import_check_device(device, import);
     if (result != CUDA_SUCCESS && !cuda_is_lost(device, result))
         (void)cuda.ipc_close(import->opened);
     return result;
@@ -242,33 +294,31 @@ static CUresult import_open(cuda_device *device, cuda_import *import)
 /* Opens what imports_join has entered, and tells those who wait. */
 static void imports_open(cuda_device *device, cuda_import *import)
 {
-    cuda_imports *imports = &device->imports;
     CUresult result = import_open(device, import);
-    pthread_mutex_lock(&imports->lock);
+    pthread_mutex_lock(&imports.lock);
     import->result = result;
     import->state = result == CUDA_SUCCESS ? CUDA_IMPORT_OPEN : CUDA_IMPORT_FAILED;
     if (result == CUDA_SUCCESS)
-        atomic_fetch_add(&imports->n_mappings, 1);
+        atomic_fetch_add(&device->n_mappings, 1);
     else
-        imports_unlink(imports, import);
-    pthread_cond_broadcast(&imports->opened);
-    pthread_mutex_unlock(&imports->lock);
+        imports_unlink(import);
+    pthread_cond_broadcast(&imports.opened);
+    pthread_mutex_unlock(&imports.lock);
 }
 
 /* Gives up one count; the last one closes what is open. */
 static void import_release(cuda_device *device, cuda_import *import)
 {
-    cuda_imports *imports = &device->imports;
-    pthread_mutex_lock(&imports->lock);
+    pthread_mutex_lock(&imports.lock);
     bool last = --import->count == 0;
     bool opened = import->state == CUDA_IMPORT_OPEN;
     if (last && opened)
-        imports_unlink(imports, import);
-    pthread_mutex_unlock(&imports->lock);
+        imports_unlink(import);
+    pthread_mutex_unlock(&imports.lock);
     if (!last)
         return;
     if (opened) {
-        atomic_fetch_sub(&imports->n_mappings, 1);
+        atomic_fetch_sub(&device->n_mappings, 1);
         if (!gmv_device_is_lost(&device->base, NULL)) {
             CUDA_SCOPE(device);
             CUresult result = cuda.ipc_close(import->opened);
@@ -289,18 +339,22 @@ static gmv_status import_acquire(cuda_device *device, const uint8_t *handle,
     if (!fresh)
         return gmv_fail_no_memory(err);
     memcpy(fresh->handle, handle, sizeof fresh->handle);
+    fresh->device = device;
     fresh->state = CUDA_IMPORT_OPENING;
     fresh->count = 1;
-    cuda_import *import = imports_join(&device->imports, fresh);
+    CUresult result = CUDA_SUCCESS;
+    cuda_import *import = imports_join(fresh, &result);
     if (import == fresh)
         imports_open(device, import);
     else
         gmv_free(fresh);
+    if (!import)
+        return handle_fail(device, result, "imports_join", HANDLE_POINTER, err);
     if (import->state == CUDA_IMPORT_OPEN) {
         *out_import = import;
         return GMV_OK;
     }
-    CUresult result = import->result;
+    result = import->result;
     import_release(device, import);
     return handle_fail(device, result, "ipc_open", HANDLE_POINTER, err);
 }
@@ -375,32 +429,59 @@ void cuda_import_free(cuda_device *device, cuda_memory *memory)
 
 /* ---- events --------------------------------------------------------------------------------- */
 
+#define EVENT_POLL_NS  500000 /* for which a thread waits for an event */
+#define EVENT_PAUSE_NS 20000
+
+static gmv_status event_open(cuda_device *device, const uint8_t *handle, CUevent *out_event,
+                             gmv_error *err)
+{
+    CUipcEventHandle opaque;
+    memcpy(&opaque, handle, sizeof opaque);
+    CUresult result = cuda_handle_is_event(device, handle) ? cuda.ipc_open_event(out_event, opaque)
+                                                           : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+        return GMV_OK;
+    if (result == CUDA_ERROR_OUT_OF_MEMORY || cuda_is_lost(device, result))
+        return cuda_fail(device, result, "ipc_open_event", err);
+    cuda_log("ipc_open_event", result);
+    return gmv_fail(err, GMV_ERR_HANDLE_INVALID, EVENT_POINTER, "%s",
+                    result == CUDA_ERROR_INVALID_CONTEXT
+                        ? handle_same_process
+                        : "the driver cannot open the event; make it with the interprocess and "
+                          "no-timing flags, and keep it until the answer is there");
+}
+
+static CUresult event_poll(CUevent event)
+{
+    const struct timespec pause = {.tv_nsec = EVENT_PAUSE_NS};
+    int64_t until = gmv_clock_monotonic_ns() + EVENT_POLL_NS;
+    CUresult result;
+    while ((result = cuda.event_query(event)) == CUDA_ERROR_NOT_READY &&
+           gmv_clock_monotonic_ns() < until)
+        (void)nanosleep(&pause, NULL);
+    return result;
+}
+
+/*
+ * The stream is not made to wait: an event that never passes would take it, its thread and, at the
+ * job deadline, the whole device along.
+ */
 gmv_status cuda_stream_wait_event(gmv_stream *base, const uint8_t handle[GMV_IPC_HANDLE_NBYTES],
                                   gmv_error *err)
 {
-    cuda_stream *stream = cuda_stream_of(base);
-    cuda_device *device = cuda_stream_device(stream);
-    CUipcEventHandle opaque;
+    cuda_device *device = cuda_stream_device(cuda_stream_of(base));
     CUevent event = NULL;
-    memcpy(&opaque, handle, sizeof opaque);
     CUDA_SCOPE(device);
-    CUresult result = cuda.ipc_open_event(&event, opaque);
-    if (result != CUDA_SUCCESS &&
-        (result == CUDA_ERROR_OUT_OF_MEMORY || cuda_is_lost(device, result)))
-        return cuda_fail(device, result, "ipc_open_event", err);
-    if (result != CUDA_SUCCESS) {
-        cuda_log("ipc_open_event", result);
-        return gmv_fail(err, GMV_ERR_HANDLE_INVALID, EVENT_POINTER, "%s",
-                        result == CUDA_ERROR_INVALID_CONTEXT
-                            ? handle_same_process
-                            : "the driver cannot open the event; make it with the interprocess and "
-                              "no-timing flags, and keep it until the answer is there");
-    }
-    stream->busy = true;
-    result = cuda.stream_wait_event(stream->handle, event, 0);
+    GMV_TRY(event_open(device, handle, &event, err));
+    CUresult result = event_poll(event);
     if (!cuda_is_lost(device, result))
-        (void)cuda.event_destroy(event); /* what waits for it goes on waiting */
-    if (result != CUDA_SUCCESS)
-        return cuda_fail(device, result, "stream_wait_event", err);
-    return GMV_OK;
+        (void)cuda.event_destroy(event);
+    if (result == CUDA_SUCCESS)
+        return GMV_OK;
+    if (result != CUDA_ERROR_NOT_READY)
+        return cuda_fail(device, result, "event_query", err);
+    (void)gmv_fail(err, GMV_ERR_HANDLE_INVALID, EVENT_POINTER,
+                   "the event has not passed in time: the work in front of it goes on or has "
+                   "stopped; send the request again once the event has passed, without it");
+    return GMV_RUN_AGAIN;
 }
