@@ -19,7 +19,8 @@ typedef struct gmv_draft {
     gmv_stream *stream; /* NULL likewise */
     size_t n_nodes;
     size_t n_scratch;
-    gmv_node *nodes[GMV_DRAFT_NODES_MAX]; /* prepared, owners before dependents */
+    gmv_node **nodes; /* prepared, owners before dependents */
+    gmv_node *own_nodes[GMV_DRAFT_NODES_MAX];
     gmv_memory *scratch[GMV_DRAFT_SCRATCH_MAX];
     size_t n_layouts;
     gmv_layout
@@ -29,6 +30,11 @@ typedef struct gmv_draft {
 /* Reserves the places for publishing, too. */
 GMV_NODISCARD gmv_status gmv__draft_begin(gmv_draft *draft, gmv_operation *operation,
                                           gmv_device *device, gmv_error *err);
+
+/* The same for up to `n` nodes, which are put into an array of the caller's. */
+GMV_NODISCARD gmv_status gmv__draft_begin_large(gmv_draft *draft, gmv_operation *operation,
+                                                gmv_device *device, gmv_node **nodes, size_t n,
+                                                gmv_error *err);
 
 /* Takes a prepared node over. */
 void gmv__draft_add(gmv_draft *draft, gmv_node *node);

@@ -122,13 +122,21 @@ gmv_node_attributes gmv_operation_attributes(const gmv_operation *operation,
 gmv_status gmv__draft_begin(gmv_draft *draft, gmv_operation *operation, gmv_device *device,
                             gmv_error *err)
 {
+    return gmv__draft_begin_large(draft, operation, device, draft->own_nodes, GMV_DRAFT_NODES_MAX,
+                                  err);
+}
+
+gmv_status gmv__draft_begin_large(gmv_draft *draft, gmv_operation *operation, gmv_device *device,
+                                  gmv_node **nodes, size_t n, gmv_error *err)
+{
     draft->operation = operation;
     draft->device = device;
     draft->stream = device ? gmv_operation_stream(operation, device) : NULL;
+    draft->nodes = nodes;
     draft->n_nodes = 0;
     draft->n_scratch = 0;
     draft->n_layouts = 0;
-    return gmv_operation_reserve(operation, GMV_DRAFT_NODES_MAX, err);
+    return gmv_operation_reserve(operation, n, err);
 }
 
 void gmv__draft_add(gmv_draft *draft, gmv_node *node)

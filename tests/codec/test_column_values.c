@@ -197,6 +197,149 @@ Test(column_values, the_deepest_nesting_reads_like_any_other)
     fixture_close(&w);
 }
 
+/* ---- from a view of several dimensions ---------------------------------------------------- */
+
+static gmv_column *column_from(world *w, gmv_view *all, gmv_dtype dtype, const gmv_layout *layout,
+                               gmv_view *mask, gmv_mask_kind mask_kind)
+{
+    gmv_view *view = world_view_as(w, all, dtype, layout, 0, mask, mask_kind);
+    gmv_column *column = NULL;
+    cr_assert_eq(gmv_column_from_view(&w->operation, view, NULL, &column, &w->err), GMV_OK, "%s",
+                 w->err.message);
+    return column;
+}
+
+Test(column_values, dimensions_become_nested_lists)
+{
+    static const struct {
+        gmv_layout layout;
+        const char *want;
+    } rows[] = {
+        {{.ndim = 1, .shape = {6}}, "[0,1,2,3,4,5]"},
+        {{.ndim = 2, .shape = {2, 3}}, "[[0,1,2],[3,4,5]]"},
+        {{.ndim = 2, .shape = {3, 2}}, "[[0,1],[2,3],[4,5]]"},
+        {{.ndim = 3, .shape = {2, 1, 3}}, "[[[0,1,2]],[[3,4,5]]]"},
+        {{.ndim = 4, .shape = {1, 3, 2, 1}}, "[[[[0],[1]],[[2],[3]],[[4],[5]]]]"},
+        {{.ndim = 2, .shape = {2, 0}}, "[[],[]]"},
+        {{.ndim = 2, .shape = {0, 2}}, "[]"},
+        {{.ndim = 3, .shape = {2, 0, 5}}, "[[],[]]"},
+        {{.ndim = 3, .shape = {2, 1, 0}}, "[[[]],[[]]]"},
+        {{.ndim = 3, .shape = {0, 2147483647, 200}}, "[]"},
+    };
+    static const int32_t numbers[] = {0, 1, 2, 3, 4, 5};
+    world w;
+    fixture_open(&w);
+    gmv_view *all = world_view(&w, numbers, sizeof numbers);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const gmv_layout *layout = &rows[i].layout;
+        gmv_column *column = column_from(&w, all, GMV_DTYPE_I4, layout, NULL, GMV_MASK_NONE);
+        expect_values(&w, column, rows[i].want);
+        int64_t n = 1;
+        for (int32_t k = 0; k + 1 < layout->ndim; k++, column = column->children[1]) {
+            n *= layout->shape[k];
+            cr_assert_eq(column->type.id, GMV_CUDF_LIST);
+            cr_assert_eq(column->size, n);
+            cr_assert_eq(column->null_count, 0);
+            cr_assert_null(column->data);
+            cr_assert_null(column->null_mask);
+            cr_assert_eq(column->node.inner, k > 0);
+            cr_assert_eq(column->n_children, 2);
+            cr_assert_eq(column->children[0]->type.id, GMV_CUDF_INT32);
+            cr_assert_eq(column->children[0]->size, n + 1);
+            cr_assert(column->children[0]->node.inner);
+            cr_assert_eq(column->children[0]->data->nbytes, 4 * (n + 1));
+        }
+        cr_assert_eq(column->type.id, GMV_CUDF_INT32);
+        cr_assert_eq(column->node.inner, layout->ndim > 1);
+        cr_assert_eq(column->data->parent, &all->node);
+    }
+    fixture_close(&w);
+}
+
+Test(column_values, as_many_dimensions_as_there_can_be)
+{
+    world w;
+    fixture_open(&w);
+    gmv_layout layout = {.ndim = GMV_NDIM_MAX};
+    for (int32_t i = 0; i < GMV_NDIM_MAX; i++)
+        layout.shape[i] = 1;
+    gmv_column *column =
+        column_from(&w, world_view(&w, "*", 1), GMV_DTYPE_U1, &layout, NULL, GMV_MASK_NONE);
+    char want[2 * GMV_NDIM_MAX + 3] = "";
+    for (int32_t i = 0; i < GMV_NDIM_MAX; i++)
+        strcat(want, "[");
+    strcat(want, "42");
+    for (int32_t i = 0; i < GMV_NDIM_MAX; i++)
+        strcat(want, "]");
+    expect_values(&w, column, want);
+    cr_assert_eq(column->depth, GMV_NDIM_MAX - 1);
+    fixture_close(&w);
+}
+
+Test(column_values, a_mask_of_several_dimensions_says_which_elements_are_null)
+{
+    static const uint8_t bools[] = {1, 0, 1, 1, 1, 0};
+    world w;
+    fixture_open(&w);
+    const gmv_layout layout = {.ndim = 2, .shape = {2, 3}};
+    gmv_view *mask = world_view_as(&w, world_view(&w, bools, sizeof bools), GMV_DTYPE_B1, &layout,
+                                   0, NULL, GMV_MASK_NONE);
+    gmv_column *column =
+        column_from(&w, world_view(&w, "abcdef", 6), GMV_DTYPE_U1, &layout, mask, GMV_MASK_BOOLS);
+    expect_values(&w, column, "[[97,null,99],[100,101,null]]");
+    cr_assert_eq(column->null_count, 0);
+    cr_assert_eq(column->children[1]->null_count, 2);
+    fixture_close(&w);
+}
+
+Test(column_values, nested_lists_go_with_their_column)
+{
+    world w;
+    fixture_open(&w);
+    const gmv_layout layout = {.ndim = 3, .shape = {2, 3, 1}};
+    gmv_view *all = world_view(&w, "abcdef", 6);
+    fixture_next(&w);
+    const census before = world_census(&w);
+    gmv_column *column = column_from(&w, all, GMV_DTYPE_U1, &layout, NULL, GMV_MASK_NONE);
+    const gmv_id id = column->node.id, view = column->children[1]->children[1]->data->node.id;
+    const gmv_id inner = column->children[1]->node.id;
+    fixture_next(&w);
+    cr_assert_eq(world_look_up(&w, &inner), GMV_OK);
+    cr_assert(world_delete(&w, &view, GMV_IF_HELD_KEEP).alive);
+    const gmv_deletion deletion = world_delete(&w, &id, GMV_IF_HELD_KEEP);
+    cr_assert_eq(deletion.freed_count, 10,
+                 "2 lists, 2 offsets with a view each, a view and a buffer for both, the elements "
+                 "and their view");
+    cr_assert_eq(world_look_up(&w, &inner), GMV_ERR_HANDLE_DELETED);
+    census_assert_equal(before, world_census(&w));
+    fixture_close(&w);
+}
+
+static gmv_status chaos_nest(world *w, void *context)
+{
+    gmv_node *node = NULL;
+    gmv_column *column = NULL;
+    GMV_TRY(gmv_operation_get(&w->operation, context, GMV_KIND_VIEW, NULL, &node, &w->err));
+    GMV_TRY(gmv_column_from_view(&w->operation, gmv_view_of(node), NULL, &column, &w->err));
+    world_delete(w, &column->node.id, GMV_IF_HELD_KEEP);
+    return GMV_OK;
+}
+
+Test(column_values, no_failure_leaves_a_level_behind)
+{
+    static const uint8_t bools[] = {1, 0, 1, 1, 1, 0};
+    world w;
+    fixture_open(&w);
+    const gmv_layout layout = {.ndim = 3, .shape = {2, 3, 1}};
+    gmv_view *mask = world_view_as(&w, world_view(&w, bools, sizeof bools), GMV_DTYPE_B1, &layout,
+                                   0, NULL, GMV_MASK_NONE);
+    gmv_id id = world_view_as(&w, world_view(&w, "abcdef", 6), GMV_DTYPE_U1, &layout, 0, mask,
+                              GMV_MASK_BOOLS)
+                    ->node.id;
+    world_run_chaos(&w, chaos_nest, &id);
+    fixture_close(&w);
+}
+
 /* ---- bounds ------------------------------------------------------------------------------- */
 
 static void expect_too_much(world *w, gmv_column *column, int64_t count, const char *part)

@@ -89,11 +89,12 @@ GMV_NODISCARD gmv_status gmv_column_create(gmv_operation *operation,
                                            gmv_error *err);
 
 /*
- * POST /v1/columns/from_view; a 1-d contiguous typed view, its own mask becoming the null mask.
+ * POST /v1/columns/from_view; a contiguous typed view, its own mask becoming the null mask of the
+ * elements. n dimensions become n - 1 levels of lists, all but the outermost inner handles.
  * Pointer "/view".
  *
- * @retval GMV_ERR_VALUE              0-d, too many rows
- * @retval GMV_ERR_DTYPE_UNSUPPORTED  an element type that cuDF lacks, more than one dimension
+ * @retval GMV_ERR_VALUE              0-d, too many rows at some level
+ * @retval GMV_ERR_DTYPE_UNSUPPORTED  an element type that cuDF lacks
  * @retval GMV_ERR_NOT_CONTIGUOUS
  */
 GMV_NODISCARD gmv_status gmv_column_from_view(gmv_operation *operation, gmv_view *view,
