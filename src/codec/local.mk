@@ -10,6 +10,8 @@ libgmvd_codec_la_SOURCES = \
 	src/codec/decode_priv.h \
 	src/codec/encode.c \
 	src/codec/encode.h \
+	src/codec/hexdump.c \
+	src/codec/hexdump.h \
 	src/codec/ipc_handle.c \
 	src/codec/ipc_handle.h \
 	src/codec/json.c \
@@ -17,6 +19,10 @@ libgmvd_codec_la_SOURCES = \
 	src/codec/json_float.c \
 	src/codec/json_writer.c \
 	src/codec/json_writer.h \
+	src/codec/multipart.c \
+	src/codec/multipart.h \
+	src/codec/npy.c \
+	src/codec/npy.h \
 	src/codec/problem.c \
 	src/codec/problem.h \
 	src/codec/query.c \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One byte range. Numbers beyond 64 bits saturate: they are well-formed, only far away. */
+/* Byte ranges. Numbers beyond 64 bits saturate: they are well-formed, only far away. */
 #include "codec/range.h"
 
 #include <stdbool.h>
@@ -51,8 +51,10 @@ typedef struct range_spec {
     uint64_t first, last;
 } range_spec;
 
+/* One range of a list; what stands behind it is left. */
 static bool range_parse_spec(range_text *text, range_spec *spec)
 {
+    *spec = (range_spec){0};
     range_skip_blanks(text);
     spec->has_first = range_number(text, &spec->first);
     if (text->at == text->end || *text->at != '-')
@@ -60,31 +62,63 @@ static bool range_parse_spec(range_text *text, range_spec *spec)
     text->at++;
     spec->has_last = range_number(text, &spec->last);
     range_skip_blanks(text);
-    if (text->at != text->end || (!spec->has_first && !spec->has_last))
+    if (!spec->has_first && !spec->has_last)
         return false;
     return !spec->has_first || !spec->has_last || spec->first <= spec->last;
 }
 
-gmv_range_outcome gmv_range_parse(const char *text, size_t length, uint64_t nbytes,
-                                  uint64_t *out_first, uint64_t *out_last)
+/* False where the range holds no byte. */
+static bool range_resolve(const range_spec *spec, uint64_t nbytes, gmv_byte_range *out)
 {
+    if (nbytes == 0 || (spec->has_first && spec->first >= nbytes) ||
+        (!spec->has_first && spec->last == 0))
+        return false;
+    if (spec->has_first) {
+        out->first = spec->first;
+        out->last = spec->has_last && spec->last < nbytes ? spec->last : nbytes - 1;
+    } else {
+        out->first = spec->last >= nbytes ? 0 : nbytes - spec->last;
+        out->last = nbytes - 1;
+    }
+    return true;
+}
+
+/* Past commas and blanks: a list may have empty elements. False at the end. */
+static bool range_next(range_text *text)
+{
+    while (text->at < text->end && (*text->at == ',' || *text->at == ' ' || *text->at == '\t'))
+        text->at++;
+    return text->at < text->end;
+}
+
+gmv_range_outcome gmv_range_parse(const char *text, size_t length, uint64_t nbytes,
+                                  gmv_byte_ranges *out_ranges)
+{
+    gmv_byte_ranges found = {0};
+    out_ranges->count = 0;
     if (text == NULL)
         return GMV_RANGE_WHOLE;
     range_text rest = {text, text + length};
-    range_spec spec = {0};
-    if (!range_unit(&rest, "bytes=") || !range_parse_spec(&rest, &spec))
+    if (!range_unit(&rest, "bytes="))
         return GMV_RANGE_WHOLE;
-    if (nbytes == 0 || (spec.has_first && spec.first >= nbytes) ||
-        (!spec.has_first && spec.last == 0))
-        return GMV_RANGE_UNSATISFIABLE;
-    if (spec.has_first) {
-        *out_first = spec.first;
-        *out_last = spec.has_last && spec.last < nbytes ? spec.last : nbytes - 1;
-    } else {
-        *out_first = spec.last >= nbytes ? 0 : nbytes - spec.last;
-        *out_last = nbytes - 1;
+    size_t n_specs = 0;
+    for (; range_next(&rest); n_specs++) {
+        range_spec spec;
+        if (n_specs == GMV_RANGES_MAX || !range_parse_spec(&rest, &spec) ||
+            (rest.at < rest.end && *rest.at != ','))
+            return GMV_RANGE_WHOLE;
+        gmv_byte_range *next = &found.items[found.count];
+        if (!range_resolve(&spec, nbytes, next))
+            continue;
+        if (found.count > 0 && next->first <= next[-1].last)
+            return GMV_RANGE_WHOLE;
+        found.count++;
     }
-    return GMV_RANGE_PART;
+    if (found.count > 0)
+        *out_ranges = found;
+    else if (n_specs == 0)
+        return GMV_RANGE_WHOLE;
+    return found.count > 0 ? GMV_RANGE_PART : GMV_RANGE_UNSATISFIABLE;
 }
 
 static bool range_character(range_text *text, char c)

@@ -49,7 +49,7 @@ struct gmv_download {
     gmv_downloads *downloads;
     struct MHD_Connection *connection;
     gmv_bytes bytes;
-    uint64_t first, nbytes; /* of `bytes`: the body */
+    gmv_body_plan plan;
     size_t device_index;
     /* all below guarded by the lock of downloads */
     gmv_download *previous, *next;
@@ -86,7 +86,7 @@ static download_chunk *chunks_take(gmv_downloads *downloads)
 
 static void download_start(gmv_download *download, download_chunk *chunk, uint64_t position)
 {
-    uint64_t left = download->nbytes - position;
+    uint64_t left = download->plan.nbytes - position;
     download->ahead = (download_piece){chunk, position, GMV_MIN(left, sizeof chunk->bytes)};
     download->is_reading = true;
     gmv_workers_enqueue(*download->downloads->workers, GMV_LANE_BULK, &download->job);
@@ -164,7 +164,7 @@ static void download_advance(gmv_download *download, uint64_t position)
 static void download_read_ahead(gmv_download *download)
 {
     uint64_t position = download->current.first + download->current.nbytes;
-    if (download->is_reading || download->ahead.chunk || position >= download->nbytes)
+    if (download->is_reading || download->ahead.chunk || position >= download->plan.nbytes)
         return;
     download_chunk *chunk = chunks_take(download->downloads);
     if (chunk)
@@ -227,6 +227,7 @@ static ssize_t download_on_read(void *context, uint64_t position, char *out, siz
 static void download_free(gmv_download *download)
 {
     gmv_bytes_release(&download->bytes);
+    gmv_free(download->plan.text);
     gmv_free(download);
 }
 
@@ -268,13 +269,38 @@ static bool download_is_wanted(gmv_download *download)
     return is_wanted;
 }
 
+/* Puts together bytes [position, position + nbytes) of the body. */
+static gmv_status download_assemble(const gmv_download *download, gmv_stream *stream,
+                                    uint64_t position, unsigned char *out, uint64_t nbytes,
+                                    gmv_error *err)
+{
+    uint64_t start = 0;
+    for (const gmv_segment *segment = download->plan.segments; nbytes > 0; segment++) {
+        uint64_t end = start + segment->nbytes;
+        if (position < end) {
+            uint64_t offset = position - start;
+            uint64_t taken = GMV_MIN(nbytes, segment->nbytes - offset);
+            if (segment->text)
+                memcpy(out, segment->text + offset, (size_t)taken);
+            else
+                GMV_TRY(gmv_bytes_read(&download->bytes, stream, segment->first + offset, out,
+                                       taken, err));
+            position += taken;
+            out += taken;
+            nbytes -= taken;
+        }
+        start = end;
+    }
+    return GMV_OK;
+}
+
 static bool download_fetch(gmv_download *download, gmv_stream *stream)
 {
     const download_piece *piece = &download->ahead;
     gmv_error err;
     gmv_error_init(&err);
-    if (gmv_bytes_read(&download->bytes, stream, download->first + piece->first,
-                       piece->chunk->bytes, piece->nbytes, &err) == GMV_OK)
+    if (download_assemble(download, stream, piece->first, piece->chunk->bytes, piece->nbytes,
+                          &err) == GMV_OK)
         return true;
     gmv_log(GMV_LOG_WARNING, "download_cut", gmv_log_text("code", gmv_status_code(err.status)),
             gmv_log_text("message", err.message));
@@ -366,7 +392,7 @@ void gmv__downloads_sweep(gmv_downloads *downloads)
 }
 
 struct MHD_Response *gmv__download_respond(gmv_exchange *exchange, const gmv_bytes *bytes,
-                                           uint64_t first, uint64_t nbytes)
+                                           const gmv_body_plan *plan)
 {
     gmv_downloads *downloads = exchange->server->downloads;
     gmv_download *download = gmv_calloc(1, sizeof *download);
@@ -377,13 +403,12 @@ struct MHD_Response *gmv__download_respond(gmv_exchange *exchange, const gmv_byt
         .downloads = downloads,
         .connection = exchange->connection,
         .bytes = *bytes,
-        .first = first,
-        .nbytes = nbytes,
+        .plan = *plan,
         .device_index = gmv_engine_device_index(bytes->engine, bytes->memory->device),
         .looked_at_ns = gmv_clock_monotonic_ns(),
     };
     struct MHD_Response *response = MHD_create_response_from_callback(
-        nbytes, DOWNLOAD_BLOCK_NBYTES, download_on_read, download, download_on_free);
+        plan->nbytes, DOWNLOAD_BLOCK_NBYTES, download_on_read, download, download_on_free);
     if (!response) {
         gmv_free(download);
         return NULL;

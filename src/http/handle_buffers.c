@@ -189,8 +189,7 @@ GMV_HANDLER(buffer_data)
     gmv_node *node;
     GMV_TRY(gmv_request_target(request, &node, err));
     GMV_TRY(gmv_buffer_bytes(request->operation, gmv_buffer_of(node), &reply->bytes, err));
-    gmv_reply_bytes(reply, node);
-    return GMV_OK;
+    return gmv_reply_bytes(request, reply, node, err);
 }
 
 /* ---- export

@@ -159,14 +159,40 @@ gmv_status gmv_reply_reserve(gmv_reply *reply, size_t nbytes, gmv_error *err)
     return gmv_reply_finish(reply, err);
 }
 
-void gmv_reply_bytes(gmv_reply *reply, const gmv_node *node)
+void gmv_reply_contents(gmv_reply *reply, const gmv_node *node, bool sealed)
 {
-    reply->has_bytes = true;
-    reply->content_type = "application/octet-stream";
-    if (reply->bytes.sealed)
+    if (sealed)
         reply_etag(reply, node);
     else
         reply->caching = GMV_CACHING_NO_STORE;
+}
+
+static gmv_status query_snapshot(const gmv_query *query, bool *out_snapshot, gmv_error *err)
+{
+    const gmv_query_parameter *consistency = gmv_query_find(query, "consistency");
+    const char *value = consistency == NULL ? "live" : consistency->value;
+    *out_snapshot = value != NULL && strcmp(value, "snapshot") == 0;
+    if (*out_snapshot || (value != NULL && strcmp(value, "live") == 0))
+        return GMV_OK;
+    return gmv_fail_parameter(err, GMV_ERR_REQUEST_MALFORMED, "consistency",
+                              "consistency must be live or snapshot");
+}
+
+gmv_status gmv_reply_bytes(gmv_request *request, gmv_reply *reply, const gmv_node *node,
+                           gmv_error *err)
+{
+    bool is_snapshot = false;
+    gmv_status status = query_snapshot(&request->query, &is_snapshot, err);
+    if (status != GMV_OK)
+        gmv_bytes_release(&reply->bytes);
+    else if (is_snapshot)
+        status = gmv_bytes_freeze(request->operation, &reply->bytes, err);
+    if (status != GMV_OK)
+        return status;
+    reply->has_bytes = true;
+    reply->content_type = "application/octet-stream";
+    gmv_reply_contents(reply, node, reply->bytes.sealed);
+    return GMV_OK;
 }
 
 gmv_status gmv_query_window(const gmv_query *query, int64_t size, int64_t *out_first,

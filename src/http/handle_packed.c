@@ -55,8 +55,7 @@ GMV_HANDLER(packed_data)
     gmv_view *gpu_data;
     GMV_TRY(packed_target(request, &packed, &gpu_data, err));
     GMV_TRY(gmv_view_bytes(request->operation, gpu_data, &reply->bytes, err));
-    gmv_reply_bytes(reply, &packed->node);
-    return GMV_OK;
+    return gmv_reply_bytes(request, reply, &packed->node, err);
 }
 
 /* ---- release

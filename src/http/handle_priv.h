@@ -71,8 +71,15 @@ void gmv_request_unmake(gmv_request *request, const gmv_node *node);
 /* Room for an answer before something is changed that cannot be taken back. */
 GMV_NODISCARD gmv_status gmv_reply_reserve(gmv_reply *reply, size_t nbytes, gmv_error *err);
 
-/* Bytes as the answer, with the caching that they may have. */
-void gmv_reply_bytes(gmv_reply *reply, const gmv_node *node);
+/*
+ * reply->bytes as the answer, with the caching that they may have; with `?consistency=snapshot` as
+ * they are at one time. On failure they have been given back.
+ */
+GMV_NODISCARD gmv_status gmv_reply_bytes(gmv_request *request, gmv_reply *reply,
+                                         const gmv_node *node, gmv_error *err);
+
+/* ETag of sealed contents, no-store of others. */
+void gmv_reply_contents(gmv_reply *reply, const gmv_node *node, bool sealed);
 
 /* The members `offset` and `limit` of a query for values, and how many of `size` they leave. */
 GMV_NODISCARD gmv_status gmv_query_window(const gmv_query *query, int64_t size, int64_t *out_first,

@@ -286,8 +286,7 @@ GMV_HANDLER(view_data)
     gmv_node *node;
     GMV_TRY(gmv_request_target(request, &node, err));
     GMV_TRY(gmv_view_bytes(request->operation, gmv_view_of(node), &reply->bytes, err));
-    gmv_reply_bytes(reply, node);
-    return GMV_OK;
+    return gmv_reply_bytes(request, reply, node, err);
 }
 
 static void values_write(gmv_reply *reply, const gmv_view *view, int64_t first, int64_t count,

@@ -54,8 +54,9 @@ typedef enum gmv_caching {
     GMV_CACHING_NO_CACHE  /* may be kept, must be asked for again: goes with an ETag */
 } gmv_caching;
 
-#define GMV_LOCATION_MAX 48
-#define GMV_ETAG_MAX     48
+#define GMV_LOCATION_MAX    48
+#define GMV_ETAG_MAX        48
+#define GMV_DISPOSITION_MAX 80
 
 typedef struct gmv_reply {
     int http_status;          /* 200 when the handler does not set it */
@@ -66,7 +67,8 @@ typedef struct gmv_reply {
     bool has_bytes;  /* the body is `bytes` (device contents): Range is honoured */
     gmv_bytes bytes; /* released by the server once it has been sent */
     gmv_caching caching;
-    char location[GMV_LOCATION_MAX]; /* "" for none */
+    char location[GMV_LOCATION_MAX];       /* "" for none */
+    char disposition[GMV_DISPOSITION_MAX]; /* Content-Disposition, "" for none */
     char etag[GMV_ETAG_MAX]; /* with its quotes, "" for none; If-None-Match is the server's work */
 } gmv_reply;
 

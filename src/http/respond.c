@@ -21,14 +21,6 @@ static const char respond_no_memory[] =
 
 /* ---- bodies ---- */
 
-/* The response dies, on an HTTP thread; what is left to free is freed by maintenance. */
-static void respond_free_bytes(void *context)
-{
-    gmv_bytes *bytes = context;
-    gmv_bytes_release(bytes);
-    gmv_free(bytes);
-}
-
 static void respond_reply_fini(gmv_reply *reply)
 {
     gmv_strbuf_fini(&reply->text);
@@ -99,66 +91,189 @@ static void respond_check_conditions(gmv_exchange *exchange, gmv_answer *answer)
     *reply = not_modified;
 }
 
-/* Cuts the contents to the range that was asked for; false when it cannot be satisfied. */
-static void respond_cut_range(gmv_exchange *exchange, gmv_answer *answer, uint64_t *out_first,
-                              uint64_t *nbytes)
+/* ---- ranges ---- */
+
+static void plan_add(gmv_body_plan *plan, gmv_segment segment)
+{
+    plan->segments[plan->n_segments++] = segment;
+    plan->nbytes += segment.nbytes;
+}
+
+static void plan_add_range(gmv_body_plan *plan, const gmv_byte_range *range)
+{
+    plan_add(plan, (gmv_segment){.first = range->first, .nbytes = range->last - range->first + 1});
+}
+
+/* The texts are written one behind the other, and each part knows where its own ends. */
+static bool plan_parts(gmv_answer *answer, const gmv_byte_ranges *ranges, uint64_t total,
+                       gmv_body_plan *plan)
+{
+    gmv_strbuf text = GMV_STRBUF_INIT;
+    char boundary[GMV_BOUNDARY_MAX];
+    size_t ends[GMV_RANGES_MAX + 1], at = 0;
+    if (!gmv_multipart_boundary(boundary))
+        return false;
+    for (size_t i = 0; i < ranges->count; i++) {
+        gmv_multipart_open_part(&text, boundary, answer->reply.content_type, &ranges->items[i],
+                                total, i == 0);
+        ends[i] = text.length;
+    }
+    gmv_multipart_close(&text, boundary);
+    ends[ranges->count] = text.length;
+    plan->text = gmv_strbuf_take(&text, NULL);
+    if (!plan->text)
+        return false;
+    for (size_t i = 0; i <= ranges->count; at = ends[i++]) {
+        plan_add(plan, (gmv_segment){.text = plan->text + at, .nbytes = ends[i] - at});
+        if (i < ranges->count)
+            plan_add_range(plan, &ranges->items[i]);
+    }
+    snprintf(answer->multipart_type, sizeof answer->multipart_type,
+             "multipart/byteranges; boundary=%s", boundary);
+    return true;
+}
+
+static bool plan_one(gmv_answer *answer, const gmv_byte_range *range, uint64_t total,
+                     gmv_body_plan *plan)
+{
+    snprintf(answer->content_range, sizeof answer->content_range,
+             "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, range->first, range->last, total);
+    plan_add_range(plan, range);
+    return true;
+}
+
+static bool plan_whole(uint64_t total, gmv_body_plan *plan)
+{
+    plan_add(plan, (gmv_segment){.nbytes = total});
+    return true;
+}
+
+/* Whether Range counts: not if If-Range names other contents than those that are sealed here. */
+static bool respond_honours_range(const gmv_exchange *exchange, const gmv_reply *reply)
 {
     const gmv_field_value *range = &exchange->head.fields[GMV_FIELD_RANGE];
     const gmv_field_value *if_range = &exchange->head.fields[GMV_FIELD_IF_RANGE];
-    gmv_reply *reply = &answer->reply;
     if (range->count != 1 || exchange->method_label != GMV_METHOD_LABEL_GET ||
         reply->http_status != 200)
-        return;
-    if (if_range->count && (if_range->count > 1 || !reply->etag[0] || if_range->text[0] != '"' ||
-                            !gmv_etag_listed(if_range, reply->etag, false)))
-        return;
-    uint64_t first, last;
-    switch (gmv_range_parse(range->text, range->length, *nbytes, &first, &last)) {
-    case GMV_RANGE_WHOLE:
-        return;
-    case GMV_RANGE_PART:
-        snprintf(answer->content_range, sizeof answer->content_range,
-                 "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, first, last, *nbytes);
-        *out_first = first;
-        *nbytes = last - first + 1;
-        reply->http_status = 206;
-        return;
-    case GMV_RANGE_UNSATISFIABLE:
-        break;
-    }
-    uint64_t whole = *nbytes;
+        return false;
+    return if_range->count == 0 ||
+           (if_range->count == 1 && reply->etag[0] && if_range->text[0] == '"' &&
+            gmv_etag_listed(if_range, reply->etag, false));
+}
+
+static void respond_fail_range(gmv_exchange *exchange, gmv_answer *answer, uint64_t total)
+{
     respond_fail(exchange, answer, GMV_ERR_RANGE_NOT_SATISFIABLE, "Range",
                  "the range holds no byte of the contents");
-    snprintf(answer->content_range, sizeof answer->content_range, "bytes */%" PRIu64, whole);
+    snprintf(answer->content_range, sizeof answer->content_range, "bytes */%" PRIu64, total);
+}
+
+/*
+ * What of the contents is sent. False without memory; an answer without contents (416) has an empty
+ * plan.
+ */
+static bool respond_plan(gmv_exchange *exchange, gmv_answer *answer, gmv_body_plan *plan)
+{
+    const gmv_field_value *range = &exchange->head.fields[GMV_FIELD_RANGE];
+    gmv_reply *reply = &answer->reply;
+    uint64_t total = reply->bytes.nbytes;
+    gmv_byte_ranges ranges;
+    if (!respond_honours_range(exchange, reply))
+        return plan_whole(total, plan);
+    switch (gmv_range_parse(range->text, range->length, total, &ranges)) {
+    case GMV_RANGE_UNSATISFIABLE:
+        respond_fail_range(exchange, answer, total);
+        return true;
+    case GMV_RANGE_PART:
+        reply->http_status = 206;
+        return ranges.count == 1 ? plan_one(answer, &ranges.items[0], total, plan)
+                                 : plan_parts(answer, &ranges, total, plan);
+    case GMV_RANGE_WHOLE:
+        break;
+    }
+    return plan_whole(total, plan);
 }
 
 /* ---- responses ---- */
 
-static struct MHD_Response *respond_create_static(const void *body, size_t nbytes)
+/* The library takes non-const pointers to what it only reads. */
+static void *respond_unconst(const void *bytes)
 {
-    /* The library takes a non-const pointer and, in persistent mode, only reads from it. */
     union {
         const void *in;
         void *out;
-    } pointer = {.in = body};
-    return MHD_create_response_from_buffer(nbytes, pointer.out, MHD_RESPMEM_PERSISTENT);
+    } pointer = {.in = bytes};
+    return pointer.out;
 }
 
-/* Takes `bytes` over on success. */
-static struct MHD_Response *respond_create_readable(const gmv_bytes *bytes, uint64_t first,
-                                                    uint64_t nbytes)
+static struct MHD_Response *respond_create_static(const void *body, size_t nbytes)
 {
-    gmv_bytes *sent = gmv_malloc(sizeof *sent);
+    return MHD_create_response_from_buffer(nbytes, respond_unconst(body), MHD_RESPMEM_PERSISTENT);
+}
+
+/* Contents that are sent from where they lie, and what is sent between them. */
+typedef struct respond_sent {
+    gmv_bytes bytes;
+    char *text;
+} respond_sent;
+
+/* The response dies, on an HTTP thread; what is left to free is freed by maintenance. */
+static void respond_free_sent(void *context)
+{
+    respond_sent *sent = context;
+    gmv_bytes_release(&sent->bytes);
+    gmv_free(sent->text);
+    gmv_free(sent);
+}
+
+static void respond_add_piece(struct MHD_IoVec *pieces, size_t *n_pieces, const void *bytes,
+                              uint64_t offset, uint64_t nbytes)
+{
+    if (nbytes > 0)
+        pieces[(*n_pieces)++] = (struct MHD_IoVec){(const char *)bytes + offset, (size_t)nbytes};
+}
+
+/* A segment is one piece, or two where it begins in the prefix and ends behind it. */
+static void respond_add_segment(struct MHD_IoVec *pieces, size_t *n_pieces, const gmv_bytes *bytes,
+                                const gmv_segment *segment)
+{
+    if (segment->text) {
+        respond_add_piece(pieces, n_pieces, segment->text, 0, segment->nbytes);
+        return;
+    }
+    uint64_t prefix = bytes->prefix_nbytes;
+    uint64_t before =
+        segment->first < prefix ? GMV_MIN(prefix - segment->first, segment->nbytes) : 0;
+    respond_add_piece(pieces, n_pieces, bytes->prefix, segment->first, before);
+    respond_add_piece(pieces, n_pieces, bytes->host, segment->first + before - prefix,
+                      segment->nbytes - before);
+}
+
+static struct MHD_Response *respond_create_pieces(const gmv_bytes *bytes, const gmv_body_plan *plan,
+                                                  respond_sent *sent)
+{
+    struct MHD_IoVec pieces[GMV_SEGMENTS_MAX + 1];
+    size_t n_pieces = 0;
+    for (size_t i = 0; i < plan->n_segments; i++)
+        respond_add_segment(pieces, &n_pieces, bytes, &plan->segments[i]);
+    if (n_pieces == 1)
+        return MHD_create_response_from_buffer_with_free_callback_cls(
+            pieces[0].iov_len, respond_unconst(pieces[0].iov_base), respond_free_sent, sent);
+    if (n_pieces == 0)
+        return MHD_create_response_from_buffer_with_free_callback_cls(0, respond_unconst(""),
+                                                                      respond_free_sent, sent);
+    return MHD_create_response_from_iovec(pieces, (unsigned)n_pieces, respond_free_sent, sent);
+}
+
+/* Takes `bytes` and the plan's text over on success. */
+static struct MHD_Response *respond_create_readable(const gmv_bytes *bytes,
+                                                    const gmv_body_plan *plan)
+{
+    respond_sent *sent = gmv_malloc(sizeof *sent);
     if (!sent)
         return NULL;
-    *sent = *bytes;
-    /* The library takes a non-const pointer and only reads from it. */
-    union {
-        const void *in;
-        void *out;
-    } pointer = {.in = nbytes ? (const char *)bytes->host + first : ""};
-    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
-        (size_t)nbytes, pointer.out, respond_free_bytes, sent);
+    *sent = (respond_sent){*bytes, plan->text};
+    struct MHD_Response *response = respond_create_pieces(bytes, plan, sent);
     if (!response)
         gmv_free(sent);
     return response;
@@ -167,19 +282,22 @@ static struct MHD_Response *respond_create_readable(const gmv_bytes *bytes, uint
 static struct MHD_Response *respond_create_bytes(gmv_exchange *exchange, gmv_answer *answer)
 {
     gmv_reply *reply = &answer->reply;
-    uint64_t first = 0, nbytes = reply->bytes.nbytes;
-    respond_cut_range(exchange, answer, &first, &nbytes);
-    if (!reply->has_bytes)
+    gmv_body_plan plan = {0};
+    bool is_planned = respond_plan(exchange, answer, &plan);
+    if (!is_planned || !reply->has_bytes) {
+        gmv_free(plan.text);
         return NULL;
-    struct MHD_Response *response =
-        gmv_bytes_are_remote(&reply->bytes)
-            ? gmv__download_respond(exchange, &reply->bytes, first, nbytes)
-            : respond_create_readable(&reply->bytes, first, nbytes);
-    if (!response)
+    }
+    struct MHD_Response *response = gmv_bytes_are_remote(&reply->bytes)
+                                        ? gmv__download_respond(exchange, &reply->bytes, &plan)
+                                        : respond_create_readable(&reply->bytes, &plan);
+    if (!response) {
+        gmv_free(plan.text);
         return NULL;
+    }
     reply->has_bytes = false;
     if (!exchange->is_head_request)
-        gmv_metrics_count_transfer(exchange->server->service->metrics, false, nbytes);
+        gmv_metrics_count_transfer(exchange->server->service->metrics, false, plan.nbytes);
     if (MHD_add_response_header(response, "Accept-Ranges", "bytes") == MHD_NO) {
         MHD_destroy_response(response);
         return NULL;
@@ -237,13 +355,16 @@ static bool respond_add_fields(gmv_exchange *exchange, gmv_answer *answer,
                                struct MHD_Response *response)
 {
     const gmv_reply *reply = &answer->reply;
-    const char *type = reply->content_type ? reply->content_type : "application/json";
+    const char *type = answer->multipart_type[0] ? answer->multipart_type
+                       : reply->content_type     ? reply->content_type
+                                                 : "application/json";
     return respond_add(response, "X-Request-Id", exchange->request_id) &&
            respond_add(response, "Content-Type", reply->http_status == 304 ? NULL : type) &&
            respond_add(response, "Cache-Control", respond_caching(reply->caching)) &&
            respond_add(response, "ETag", reply->etag) &&
            respond_add(response, "Location", reply->location) &&
            respond_add(response, "Content-Range", answer->content_range) &&
+           respond_add(response, "Content-Disposition", reply->disposition) &&
            respond_add(response, "Allow", answer->allow) &&
            respond_add(response, "Retry-After", answer->is_retryable ? "1" : NULL) &&
            respond_add(response, "Connection", answer->closes ? "close" : NULL);

@@ -15,6 +15,7 @@
 #include <microhttpd.h>
 #include <pthread.h>
 
+#include "codec/multipart.h"
 #include "http/head.h"
 #include "http/metrics.h"
 #include "http/router.h"
@@ -72,7 +73,24 @@ typedef struct gmv_answer {
     bool is_retryable; /* Retry-After */
     bool closes;       /* the connection, behind it */
     char content_range[80];
+    char multipart_type[GMV_BOUNDARY_MAX + 40]; /* "" unless the body has several parts */
 } gmv_answer;
+
+#define GMV_SEGMENTS_MAX (2 * GMV_RANGES_MAX + 1)
+
+/* A stretch of a body: text of its own, or bytes of the contents from `first` on. */
+typedef struct gmv_segment {
+    const char *text; /* within the plan's; NULL: contents */
+    uint64_t first, nbytes;
+} gmv_segment;
+
+/* What a body is put together from: contents whole, a range of them, or ranges with texts. */
+typedef struct gmv_body_plan {
+    uint64_t nbytes;
+    size_t n_segments;
+    gmv_segment segments[GMV_SEGMENTS_MAX];
+    char *text; /* owned by whom holds the plan, or NULL */
+} gmv_body_plan;
 
 typedef enum gmv_task {
     GMV_TASK_NONE,
@@ -163,11 +181,11 @@ void gmv__downloads_stop(gmv_downloads *downloads);
 void gmv__downloads_sweep(gmv_downloads *downloads);
 
 /*
- * A response whose body is `nbytes` (at least 1) of remote bytes, from `first` on. Takes `bytes`
- * over on success. NULL without memory.
+ * A response whose body (at least 1 byte) is put together from remote bytes. Takes `bytes` and the
+ * plan's text over on success. NULL without memory.
  */
 struct MHD_Response *gmv__download_respond(gmv_exchange *exchange, const gmv_bytes *bytes,
-                                           uint64_t first, uint64_t nbytes);
+                                           const gmv_body_plan *plan);
 
 /* ---- respond.c ---- */
 

@@ -3,10 +3,15 @@
  * Bytes to serve: regions that stay until they are given back, on whatever thread. Memory that this
  * process cannot read, or that another may cut short, is copied out on a stream.
  */
+#include <string.h>
+
 #include <gmv/base/alloc.h>
+#include <gmv/base/num.h>
 #include <gmv/ops/buffer.h>
 
 #include "ops/draft_priv.h"
+
+#define BYTES_PIECE_NBYTES (1u << 20) /* gathered at once */
 
 gmv_status gmv__memory_check(const gmv_memory *memory, gmv_error *err)
 {
@@ -48,6 +53,32 @@ gmv_status gmv__bytes_of_region(gmv_operation *operation, gmv_buffer *buffer, gm
     return GMV_OK;
 }
 
+static gmv_status bytes_copy_out(const gmv_bytes *bytes, gmv_stream *stream, uint64_t offset,
+                                 void *out, uint64_t nbytes, gmv_error *err)
+{
+    gmv_status status = gmv_stream_use(stream, bytes->memory, err);
+    if (status == GMV_OK)
+        status = gmv_copy_out(stream, out, bytes->address + offset, nbytes, err);
+    if (status == GMV_OK)
+        return gmv_stream_finish(stream, err);
+    gmv_stream_abandon(stream);
+    return status;
+}
+
+static gmv_status bytes_gather_out(const gmv_bytes *bytes, gmv_stream *stream, uint64_t offset,
+                                   void *out, uint64_t nbytes, gmv_error *err)
+{
+    char *at = out;
+    while (nbytes > 0) {
+        uint64_t taken = GMV_MIN(nbytes, (uint64_t)BYTES_PIECE_NBYTES);
+        GMV_TRY(gmv__view_read_piece(bytes->strided, stream, offset, at, taken, err));
+        offset += taken;
+        at += taken;
+        nbytes -= taken;
+    }
+    return GMV_OK;
+}
+
 gmv_status gmv_bytes_read(const gmv_bytes *bytes, gmv_stream *stream, uint64_t offset, void *out,
                           uint64_t nbytes, gmv_error *err)
 {
@@ -56,15 +87,22 @@ gmv_status gmv_bytes_read(const gmv_bytes *bytes, gmv_stream *stream, uint64_t o
                         "%llu bytes from %llu on are asked for, there are %llu",
                         (unsigned long long)nbytes, (unsigned long long)offset,
                         (unsigned long long)bytes->nbytes);
-    if (nbytes == 0)
+    uint64_t before = 0;
+    if (offset < bytes->prefix_nbytes) {
+        before = GMV_MIN(bytes->prefix_nbytes - offset, nbytes);
+        memcpy(out, (const char *)bytes->prefix + offset, (size_t)before);
+    }
+    if (nbytes == before)
         return GMV_OK;
-    gmv_status status = gmv_stream_use(stream, bytes->memory, err);
-    if (status == GMV_OK)
-        status = gmv_copy_out(stream, out, bytes->address + offset, nbytes, err);
-    if (status == GMV_OK)
-        return gmv_stream_finish(stream, err);
-    gmv_stream_abandon(stream);
-    return status;
+    out = (char *)out + before;
+    offset += before - bytes->prefix_nbytes;
+    nbytes -= before;
+    if (bytes->copy) {
+        memcpy(out, (const char *)bytes->copy + offset, (size_t)nbytes);
+        return GMV_OK;
+    }
+    return bytes->strided ? bytes_gather_out(bytes, stream, offset, out, nbytes, err)
+                          : bytes_copy_out(bytes, stream, offset, out, nbytes, err);
 }
 
 gmv_status gmv_bytes_fetch(gmv_bytes *bytes, gmv_stream *stream, gmv_error *err)
@@ -89,11 +127,67 @@ gmv_status gmv_bytes_fetch(gmv_bytes *bytes, gmv_stream *stream, gmv_error *err)
     return GMV_OK;
 }
 
+void gmv_bytes_prepend(gmv_bytes *bytes, void *prefix, uint64_t nbytes)
+{
+    bytes->prefix = prefix;
+    bytes->prefix_nbytes = nbytes;
+    bytes->nbytes += nbytes;
+}
+
+static gmv_status bytes_enqueue_copy(const gmv_bytes *bytes, gmv_stream *stream, gmv_memory *memory,
+                                     gmv_layout *layout, gmv_error *err)
+{
+    GMV_TRY(gmv_stream_use(stream, bytes->memory, err));
+    GMV_TRY(gmv_stream_use(stream, memory, err));
+    if (!bytes->strided)
+        return gmv_copy_within(stream, memory->address, bytes->address, memory->nbytes, err);
+    return gmv__view_gather(bytes->strided, stream, 0, bytes->strided->size, memory->address,
+                            layout, err);
+}
+
+static gmv_status bytes_copy_within(gmv_operation *operation, gmv_bytes *bytes, uint64_t nbytes,
+                                    gmv_error *err)
+{
+    gmv_device *device = bytes->memory->device;
+    gmv_stream *stream = gmv_operation_stream(operation, device);
+    gmv_scratch *scratch = NULL;
+    gmv_layout layout;
+    GMV_TRY(gmv_operation_weigh(operation, nbytes, err));
+    GMV_TRY(gmv_engine_scratch(bytes->engine, device, stream, nbytes, &scratch, err));
+    gmv_status status = bytes_enqueue_copy(bytes, stream, scratch->memory, &layout, err);
+    if (status == GMV_OK)
+        status = gmv_stream_finish(stream, err);
+    else
+        gmv_stream_abandon(stream);
+    if (status != GMV_OK) {
+        gmv_engine_discard_scratch(bytes->engine, scratch, true);
+        return status;
+    }
+    bytes->scratch = scratch;
+    bytes->memory = scratch->memory;
+    bytes->address = scratch->memory->address;
+    bytes->host = gmv_memory_host_pointer(scratch->memory);
+    bytes->strided = NULL;
+    return GMV_OK;
+}
+
+gmv_status gmv_bytes_freeze(gmv_operation *operation, gmv_bytes *bytes, gmv_error *err)
+{
+    uint64_t nbytes = bytes->nbytes - bytes->prefix_nbytes;
+    if (bytes->sealed || nbytes == 0)
+        return GMV_OK;
+    gmv_status status = bytes_copy_within(operation, bytes, nbytes, err);
+    if (status != GMV_OK)
+        gmv_bytes_release(bytes);
+    return status;
+}
+
 void gmv_bytes_release(gmv_bytes *bytes)
 {
     if (!bytes->engine)
         return;
     gmv_free(bytes->copy);
+    gmv_free(bytes->prefix);
     gmv_engine_discard_scratch(bytes->engine, bytes->scratch, false);
     gmv_registry_release(bytes->engine->registry, bytes->node, false);
     *bytes = (gmv_bytes){0};

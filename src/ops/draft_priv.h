@@ -77,6 +77,19 @@ GMV_NODISCARD gmv_status gmv__bytes_of_region(gmv_operation *operation, gmv_buff
                                               gmv_node *holder, uint64_t ptr, uint64_t nbytes,
                                               gmv_bytes *out_bytes, gmv_error *err);
 
+/*
+ * Gathers part of a strided view, bytes [offset, offset + nbytes) of its logical bytes, through
+ * memory on the device to host memory, and waits. For pieces: that memory is not counted.
+ */
+GMV_NODISCARD gmv_status gmv__view_read_piece(const gmv_view *view, gmv_stream *stream,
+                                              uint64_t offset, void *out, uint64_t nbytes,
+                                              gmv_error *err);
+
+/* Enqueues a gather of elements of a strided view in C order; `layout` lives until the end. */
+GMV_NODISCARD gmv_status gmv__view_gather(const gmv_view *view, gmv_stream *stream, int64_t first,
+                                          int64_t count, uint64_t output, gmv_layout *layout,
+                                          gmv_error *err);
+
 /* Fails if the memory's contents or its device are lost. */
 GMV_NODISCARD gmv_status gmv__memory_check(const gmv_memory *memory, gmv_error *err);
 

@@ -10,6 +10,21 @@ gmv_status gmv__draft_use(gmv_draft *draft, const gmv_view *view, gmv_error *err
     return gmv_stream_use(draft->stream, view->buffer ? view->buffer->memory : NULL, err);
 }
 
+gmv_status gmv__view_gather(const gmv_view *view, gmv_stream *stream, int64_t first, int64_t count,
+                            uint64_t output, gmv_layout *layout, gmv_error *err)
+{
+    gmv_view_layout(view, layout);
+    gmv_gather gather = {
+        .address = view->ptr,
+        .layout = layout,
+        .itemsize = gmv_dtype_describe(view->dtype)->itemsize,
+        .first = first,
+        .count = count,
+        .output = output,
+    };
+    return gmv_kernel_gather(stream, &gather, err);
+}
+
 gmv_status gmv__draft_gather(gmv_draft *draft, const gmv_view *view, int64_t first, int64_t count,
                              uint64_t output, gmv_error *err)
 {
@@ -20,30 +35,52 @@ gmv_status gmv__draft_gather(gmv_draft *draft, const gmv_view *view, int64_t fir
     if (view->contiguous)
         return gmv_copy_within(draft->stream, output, view->ptr + (uint64_t)(first * itemsize),
                                (uint64_t)(count * itemsize), err);
-    gmv_layout *layout = &draft->layouts[draft->n_layouts++];
-    gmv_view_layout(view, layout);
-    gmv_gather gather = {
-        .address = view->ptr,
-        .layout = layout,
-        .itemsize = itemsize,
-        .first = first,
-        .count = count,
-        .output = output,
-    };
-    return gmv_kernel_gather(draft->stream, &gather, err);
+    return gmv__view_gather(view, draft->stream, first, count, output,
+                            &draft->layouts[draft->n_layouts++], err);
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static gmv_status view_gather_bytes(gmv_operation *operation, gmv_view *view, gmv_scratch *scratch,
-                                    gmv_error *err)
+/* Elements may lie across the ends of the piece, so up to two more are gathered than it holds. */
+static gmv_status piece_enqueue(const gmv_view *view, gmv_stream *stream, gmv_memory *memory,
+                                uint64_t offset, void *out, uint64_t nbytes, gmv_layout *layout,
+                                gmv_error *err)
 {
-    gmv_draft draft;
-    GMV_TRY(gmv__draft_begin(&draft, operation, scratch->memory->device, err));
-    gmv_status status = gmv_stream_use(draft.stream, scratch->memory, err);
+    uint64_t itemsize = gmv_dtype_describe(view->dtype)->itemsize;
+    GMV_TRY(gmv_stream_use(stream, view->buffer->memory, err));
+    GMV_TRY(gmv_stream_use(stream, memory, err));
+    GMV_TRY(gmv__view_gather(view, stream, (int64_t)(offset / itemsize),
+                             (int64_t)(memory->nbytes / itemsize), memory->address, layout, err));
+    return gmv_copy_out(stream, out, memory->address + offset % itemsize, nbytes, err);
+}
+
+gmv_status gmv__view_read_piece(const gmv_view *view, gmv_stream *stream, uint64_t offset,
+                                void *out, uint64_t nbytes, gmv_error *err)
+{
+    uint64_t itemsize = gmv_dtype_describe(view->dtype)->itemsize;
+    uint64_t first = offset / itemsize;
+    uint64_t count = (offset + nbytes - 1) / itemsize + 1 - first;
+    gmv_layout layout;
+    gmv_memory *memory = NULL;
+    GMV_TRY(gmv_memory_allocate(gmv_stream_device(stream), stream, GMV_MEMORY_ORDINARY,
+                                GMV_CONTENTS_UNSPECIFIED, count * itemsize, &memory, err));
+    gmv_status status = piece_enqueue(view, stream, memory, offset, out, nbytes, &layout, err);
     if (status == GMV_OK)
-        status = gmv__draft_gather(&draft, view, 0, view->size, scratch->memory->address, err);
-    return gmv__draft_end(&draft, status, err);
+        status = gmv_stream_finish(stream, err);
+    else
+        gmv_stream_abandon(stream);
+    gmv_memory_free(memory);
+    return status;
+}
+
+static gmv_status bytes_check_quota(const gmv_engine *engine, const gmv_view *view, gmv_error *err)
+{
+    uint64_t limit = engine->limits.max_logical_nbytes;
+    if ((uint64_t)view->nbytes <= limit)
+        return GMV_OK;
+    return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, NULL,
+                    "the view stands for %lld bytes, max_logical_bytes is %llu",
+                    (long long)view->nbytes, (unsigned long long)limit);
 }
 
 gmv_status gmv_view_bytes(gmv_operation *operation, gmv_view *view, gmv_bytes *out_bytes,
@@ -53,26 +90,41 @@ gmv_status gmv_view_bytes(gmv_operation *operation, gmv_view *view, gmv_bytes *o
     if (view->contiguous)
         return gmv__bytes_of_region(operation, view->buffer, &view->node, view->ptr,
                                     (uint64_t)view->nbytes, out_bytes, err);
-    GMV_TRY(gmv_operation_weigh(operation, (uint64_t)view->nbytes, err));
-    gmv_device *device = gmv__view_device_or_first(engine, view);
-    gmv_scratch *scratch = NULL;
-    GMV_TRY(gmv_engine_scratch(engine, device, gmv_operation_stream(operation, device),
-                               (uint64_t)view->nbytes, &scratch, err));
-    gmv_status status = view_gather_bytes(operation, view, scratch, err);
-    if (status != GMV_OK) {
-        gmv_engine_discard_scratch(engine, scratch, true);
-        return status;
-    }
+    GMV_TRY(bytes_check_quota(engine, view, err));
+    GMV_TRY(gmv__memory_check(view->buffer->memory, err));
+    gmv_registry_hold(engine->registry, &view->node);
     *out_bytes = (gmv_bytes){
-        .host = gmv_memory_host_pointer(scratch->memory),
         .nbytes = (uint64_t)view->nbytes,
         .sealed = gmv_buffer_is_sealed(view->buffer),
         .engine = engine,
-        .memory = scratch->memory,
-        .address = scratch->memory->address,
-        .scratch = scratch,
+        .memory = view->buffer->memory,
+        .strided = view,
+        .node = &view->node,
     };
     return GMV_OK;
+}
+
+bool gmv_view_is_fortran(const gmv_view *view)
+{
+    const int64_t *strides = gmv_view_strides(view);
+    int64_t expected = gmv_dtype_describe(view->dtype)->itemsize;
+    if (strides == NULL)
+        return false;
+    for (int i = 0; i < view->ndim; i++) {
+        if (view->dims[i] == 1)
+            continue;
+        if (strides[i] != expected)
+            return false;
+        expected *= view->dims[i];
+    }
+    return true;
+}
+
+gmv_status gmv_view_fortran_bytes(gmv_operation *operation, gmv_view *view, gmv_bytes *out_bytes,
+                                  gmv_error *err)
+{
+    return gmv__bytes_of_region(operation, view->buffer, &view->node, view->ptr,
+                                (uint64_t)view->nbytes, out_bytes, err);
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */

@@ -9,6 +9,13 @@ tests_codec_test_base64_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_codec_test_base64_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_codec_test_base64_LDADD = $(CODEC_TEST_LIBS)
 
+check_PROGRAMS += tests/codec/test_contents
+TESTS += tests/codec/test_contents
+tests_codec_test_contents_SOURCES = tests/codec/test_contents.c
+tests_codec_test_contents_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_contents_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_contents_LDADD = $(CODEC_TEST_LIBS)
+
 check_PROGRAMS += tests/codec/test_cursor
 TESTS += tests/codec/test_cursor
 tests_codec_test_cursor_SOURCES = tests/codec/test_cursor.c

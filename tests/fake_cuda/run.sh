@@ -59,6 +59,7 @@ run_both tests/device/test_differential 200 2048
 for name in buffer column column_nested engine mask mask_vectors pack pack_nested packed table unpack view view_cai; do
     run_both tests/ops/test_$name
 done
+run_both tests/ops/test_contents
 run_one 'in the calls' tests/ops/test_engine_chaos # threads do not make the same calls each time
 echo "1..$count"
 [ "$failed" -eq 0 ]

@@ -5,6 +5,7 @@ EXTRA_DIST += \
 	tests/integration/cuda_exporter.py \
 	tests/integration/openapi_check.py \
 	tests/integration/test_buffers.py \
+	tests/integration/test_contents.py \
 	tests/integration/test_cuda.py \
 	tests/integration/test_cuda_ipc.py \
 	tests/integration/test_docs.py \

@@ -157,7 +157,8 @@ def test_each_operation_has_one_success_and_one_media_type(document):
         if status == "304":
             assert "content" not in response, where
         else:
-            assert len(response["content"]) == 1, where
+            several = {"multipart/byteranges"} if status == "206" else set()
+            assert len(response["content"].keys() - several) == 1, where
         if status == "default" or int(status) >= 400:
             assert response["content"][PROBLEM]["schema"] == {"$ref": "#/components/schemas/Problem"}, where
 

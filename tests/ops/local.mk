@@ -30,6 +30,13 @@ tests_ops_test_view_cai_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_view_cai_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_view_cai_LDADD = $(OPS_TEST_LIBS)
 
+check_PROGRAMS += tests/ops/test_contents
+TESTS += tests/ops/test_contents
+tests_ops_test_contents_SOURCES = tests/ops/test_contents.c $(OPS_FIXTURE)
+tests_ops_test_contents_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_contents_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_contents_LDADD = $(OPS_TEST_LIBS)
+
 check_PROGRAMS += tests/ops/test_mask
 TESTS += tests/ops/test_mask
 tests_ops_test_mask_SOURCES = tests/ops/test_mask.c $(OPS_FIXTURE)

@@ -207,6 +207,7 @@ static gmv_status run_bytes(void)
 {
     gmv_bytes bytes;
     GMV_TRY(gmv_view_bytes(&f.operation, world.strided, &bytes, &f.err));
+    GMV_TRY(gmv_bytes_freeze(&f.operation, &bytes, &f.err));
     gmv_bytes_release(&bytes);
     return GMV_OK;
 }

@@ -98,6 +98,7 @@ static void use(worker *self, gmv_operation *operation, gmv_error *err)
     check(gmv_bools_to_mask(operation, &view->node, NULL, &result, err) == GMV_OK, "a mask");
     check(result.null_count == 0 || result.null_count == NBYTES / 2, "the whole of one buffer");
     check(gmv_view_bytes(operation, view, &bytes, err) == GMV_OK, "bytes");
+    check(gmv_bytes_fetch(&bytes, self->stream, err) == GMV_OK, "bytes are gathered");
     check(memcmp(bytes.host, (const char *)bytes.host + 1, NBYTES / 2 - 1) == 0, "of one buffer");
     gmv_bytes_release(&bytes);
 }

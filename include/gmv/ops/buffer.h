@@ -129,26 +129,32 @@ GMV_NODISCARD gmv_status gmv_upload_finish(gmv_operation *operation, gmv_upload 
 void gmv_upload_abort(gmv_upload *upload);
 
 /*
- * Bytes to serve: a region of memory that stays as long as the value lives. It holds what it needs
- * (a node in flight, or scratch memory of its own) and may outlive the operation. Where this
- * process cannot read the memory, `host` is NULL and the bytes are copied out piece by piece.
+ * Bytes to serve: a region of memory, or the elements of a strided view in C order, that stay as
+ * long as the value lives; before them there may be a prefix in host memory. The value holds what
+ * it needs (a node in flight, scratch memory of its own) and may outlive the operation. Where this
+ * process cannot read the memory as it lies, `host` is NULL and the bytes are copied out piece by
+ * piece, so that nothing is ever made of the size of the whole.
  */
 typedef struct gmv_bytes {
-    const void *host; /* NULL if nbytes is 0, or if only gmv_bytes_read gets at them */
-    uint64_t nbytes;
-    bool sealed; /* the contents can no longer change */
+    const void *host; /* of the first byte behind the prefix; NULL if there is none, or if only
+                         gmv_bytes_read gets at them */
+    uint64_t nbytes;  /* with the prefix */
+    bool sealed;      /* the contents can no longer change */
     gmv_engine *engine;
-    gmv_memory *memory;   /* @borrowed, NULL if nbytes is 0 or the bytes are `copy` */
-    uint64_t address;     /* of the first byte on the device */
-    gmv_node *node;       /* held in flight, or NULL */
-    gmv_scratch *scratch; /* owned, or NULL */
-    void *copy;           /* owned, or NULL */
+    gmv_memory *memory;             /* @borrowed, NULL if there are none or they are `copy` */
+    uint64_t address;               /* of the first byte on the device */
+    const struct gmv_view *strided; /* whose elements they are, kept by `node`; NULL: a region */
+    gmv_node *node;                 /* held in flight, or NULL */
+    gmv_scratch *scratch;           /* owned, or NULL */
+    void *copy;                     /* owned, or NULL */
+    void *prefix;                   /* owned, or NULL */
+    uint64_t prefix_nbytes;
 } gmv_bytes;
 
 /* Whether they must be copied out to be seen. */
 static inline bool gmv_bytes_are_remote(const gmv_bytes *bytes)
 {
-    return bytes->nbytes > 0 && !bytes->host;
+    return bytes->nbytes > bytes->prefix_nbytes && !bytes->host;
 }
 
 /*
@@ -156,12 +162,25 @@ static inline bool gmv_bytes_are_remote(const gmv_bytes *bytes)
  * the device of `bytes->memory`. May block.
  *
  * @retval GMV_ERR_OUT_OF_BOUNDS, GMV_ERR_MEMORY_LOST, GMV_ERR_DEVICE_LOST
+ * @retval GMV_ERR_DEVICE_OUT_OF_MEMORY  strided: a piece is gathered on the device first
  */
 GMV_NODISCARD gmv_status gmv_bytes_read(const gmv_bytes *bytes, gmv_stream *stream, uint64_t offset,
                                         void *out, uint64_t nbytes, gmv_error *err);
 
 /* Replaces remote bytes by a copy in host memory, and gives back what they held. May block. */
 GMV_NODISCARD gmv_status gmv_bytes_fetch(gmv_bytes *bytes, gmv_stream *stream, gmv_error *err);
+
+/* Puts a prefix before bytes without one; `prefix` (of gmv_malloc) is taken over. */
+void gmv_bytes_prepend(gmv_bytes *bytes, void *prefix, uint64_t nbytes);
+
+/*
+ * Replaces live bytes by a copy on the device, taken at one time; their node is still held. Sealed
+ * ones stay as they are. After any failure the bytes have been given back.
+ *
+ * @retval GMV_MOVE_TO_BULK, GMV_ERR_QUOTA_EXCEEDED, GMV_ERR_DEVICE_OUT_OF_MEMORY
+ */
+GMV_NODISCARD gmv_status gmv_bytes_freeze(gmv_operation *operation, gmv_bytes *bytes,
+                                          gmv_error *err);
 
 /* Gives back what it holds, from any thread and without blocking: what dies is left to
  * gmv_engine_reap. */

@@ -135,9 +135,22 @@ GMV_NODISCARD gmv_status gmv_view_copy(gmv_operation *operation, gmv_view *view,
                                        const gmv_creation *creation, gmv_view **out_view,
                                        gmv_error *err);
 
-/* The logical bytes in C order; strided views are gathered into scratch memory. */
+/*
+ * The logical bytes in C order. Strided views are gathered on the device piece by piece, as the
+ * bytes are read.
+ *
+ * @retval GMV_ERR_QUOTA_EXCEEDED  strided: more than max_logical_nbytes
+ */
 GMV_NODISCARD gmv_status gmv_view_bytes(gmv_operation *operation, gmv_view *view,
                                         gmv_bytes *out_bytes, gmv_error *err);
+
+/* Whether the elements lie side by side with the first index running fastest, and not in C order.
+ */
+bool gmv_view_is_fortran(const gmv_view *view);
+
+/* The bytes of such a view as they lie. */
+GMV_NODISCARD gmv_status gmv_view_fortran_bytes(gmv_operation *operation, gmv_view *view,
+                                                gmv_bytes *out_bytes, gmv_error *err);
 
 /* Copies `count` elements from index `first` in C order to `out_host` (count times item bytes), and
  * waits. */
