@@ -20,3 +20,7 @@ EXTRA_PROGRAMS += bench/bench_cuda
 bench_bench_cuda_SOURCES = bench/bench_cuda.c
 bench_bench_cuda_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la
 endif
+
+EXTRA_PROGRAMS += bench/bench_split
+bench_bench_split_SOURCES = bench/bench_split.c
+bench_bench_split_LDADD = libgmv-ops.la libgmv-registry.la libgmv-device.la libgmv-model.la libgmv-base.la

@@ -14,6 +14,7 @@
 #include <gmv/base/strbuf.h>
 #include <gmv/device/device.h>
 #include <gmv/device/kernels.h>
+#include <gmv/device/split.h>
 #include <gmv/model/bitmask.h>
 #include <gmv/model/cai.h>
 #include <gmv/model/cudf_type.h>

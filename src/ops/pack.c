@@ -15,9 +15,9 @@
 
 #define PACK_NODES_PER_PARTITION 3 /* buffer, gpu_data view, packed handle */
 
-/* Copies are started this many times if there are as many bytes: earlier than all at once. */
-#define PACK_STARTS       8
-#define PACK_START_NBYTES ((uint64_t)8 << 20)
+/* Copies are started in parts if there are as many bytes. */
+#define PACK_START_PARTS  16
+#define PACK_START_NBYTES ((uint64_t)32 << 20)
 
 /* What becomes one packed handle. */
 typedef struct pack_partition {
@@ -139,6 +139,8 @@ static gmv_status pack_start(pack_job *job, size_t first, size_t n, gmv_error *e
     const gmv_split args = {
         .buffers = plan->buffers,
         .n_buffers = plan->n_buffers,
+        .classes = plan->classes,
+        .n_classes = plan->n_classes,
         .bounds = plan->bounds,
         .n_levels = plan->n_levels,
         .n_points = plan->n_partitions + 1,
@@ -153,19 +155,21 @@ static gmv_status pack_start(pack_job *job, size_t first, size_t n, gmv_error *e
     return plan->n_buffers > 0 ? gmv_kernel_split(job->stream, &args, err) : GMV_OK;
 }
 
-static size_t pack_n_together(const gmv_pack_plan *plan)
-{
-    const uint64_t starts =
-        GMV_MIN(plan->total_nbytes / PACK_START_NBYTES + 1, (uint64_t)PACK_STARTS);
-    return (plan->n_partitions + (size_t)starts - 1) / (size_t)starts;
-}
-
+/*
+ * The copy of the first few partitions is under way as soon as they have got memory, and each start
+ * after it has twice as many: by then there is time.
+ */
 static gmv_status pack_copy(pack_job *job, gmv_error *err)
 {
-    const size_t n = job->plan.n_partitions, together = pack_n_together(&job->plan);
+    const size_t n = job->plan.n_partitions;
+    size_t together = job->plan.total_nbytes < PACK_START_NBYTES ? n : n / PACK_START_PARTS + 1;
     GMV_TRY(gmv__pack_use(job->stream, &job->plan, err));
-    for (size_t first = 0; first < n; first += together)
-        GMV_TRY(pack_start(job, first, GMV_MIN(together, n - first), err));
+    for (size_t first = 0; first < n;) {
+        const size_t now = GMV_MIN(together, n - first);
+        GMV_TRY(pack_start(job, first, now, err));
+        first += now;
+        together *= 2;
+    }
     return GMV_OK;
 }
 

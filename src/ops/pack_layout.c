@@ -24,38 +24,37 @@ static uint64_t layout_capacity(const gmv_pack_plan *plan, size_t buffer, size_t
 {
     const gmv_split_buffer *planned = &plan->buffers[buffer];
     const int64_t rows = layout_rows(plan, planned->level, partition);
-    return gmv_round_up(gmv_split_nbytes(planned, rows), GMV_PACKED_ALIGNMENT);
+    return gmv_split_capacity(planned->kind, planned->width, rows);
 }
 
 /* ---- sizes -------------------------------------------------------------------------------- */
 
 /* Memory that is counted many times may come to more than there are numbers for: then the most. */
-static uint64_t layout_add(uint64_t total, uint64_t nbytes)
+static uint64_t layout_add(uint64_t total, uint64_t nbytes, uint64_t count)
 {
-    return nbytes > PACK_NBYTES_MAX - total ? PACK_NBYTES_MAX : total + nbytes;
+    uint64_t product;
+    if (!gmv_mul_checked(nbytes, count, &product) || product > PACK_NBYTES_MAX - total)
+        return PACK_NBYTES_MAX;
+    return total + product;
 }
 
 static uint64_t layout_nbytes(const gmv_pack_plan *plan, size_t partition)
 {
     uint64_t nbytes = 0;
-    for (size_t i = 0; i < plan->n_buffers; i++)
-        nbytes = layout_add(nbytes, layout_capacity(plan, i, partition));
+    for (size_t i = 0; i < plan->n_classes; i++) {
+        const gmv_split_class *class = &plan->classes[i];
+        const int64_t rows = layout_rows(plan, class->level, partition);
+        nbytes =
+            layout_add(nbytes, gmv_split_capacity(class->kind, class->width, rows), class->count);
+    }
     return nbytes;
-}
-
-/* Without nested rows a partition of as many rows is as large. */
-static bool layout_is_like_before(const gmv_pack_plan *plan, size_t partition)
-{
-    return plan->n_levels == 1 && partition > 0 &&
-           layout_rows(plan, 0, partition) == layout_rows(plan, 0, partition - 1);
 }
 
 gmv_status gmv__pack_measure(gmv_pack_plan *plan, gmv_error *err)
 {
     for (size_t p = 0; p < plan->n_partitions; p++) {
-        plan->nbytes[p] =
-            layout_is_like_before(plan, p) ? plan->nbytes[p - 1] : layout_nbytes(plan, p);
-        plan->total_nbytes = layout_add(plan->total_nbytes, plan->nbytes[p]);
+        plan->nbytes[p] = layout_nbytes(plan, p);
+        plan->total_nbytes = layout_add(plan->total_nbytes, plan->nbytes[p], 1);
     }
     if (plan->total_nbytes == PACK_NBYTES_MAX)
         return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, NULL,
@@ -71,7 +70,7 @@ gmv_copy_piece gmv__pack_piece(const gmv_pack_plan *plan, size_t partition, size
     const gmv_split_buffer *planned = &plan->buffers[buffer];
     const int64_t *bounds = gmv__pack_bounds(plan, planned->level, partition);
     gmv_copy_piece piece = {
-        .nbytes = gmv_split_nbytes(planned, bounds[1] - bounds[0]),
+        .nbytes = gmv_split_nbytes(planned->kind, planned->width, bounds[1] - bounds[0]),
         .destination = destination,
         .capacity = layout_capacity(plan, buffer, partition),
     };

@@ -21,6 +21,9 @@
 #define PACK_ENTRIES_MAX       (1u << 20)
 #define PACK_PARTITION_ENTRIES 4
 
+#define PLAN_WIDTHS  5 /* 1, 2, 4, 8, 16 bytes */
+#define PLAN_CLASSES (3 * PLAN_WIDTHS)
+
 typedef struct plan_walk {
     gmv_pack_plan *plan;
     uint32_t top; /* the column of the table below which it is */
@@ -288,8 +291,9 @@ static gmv_status plan_allocate(gmv_pack_plan *plan, uint64_t n_entries, gmv_err
     plan->nodes = gmv_calloc(n_entries + 1, sizeof *plan->nodes);
     plan->levels = gmv_calloc(n_entries + 1, sizeof *plan->levels);
     plan->buffers = gmv_calloc(2 * n_entries + 1, sizeof *plan->buffers);
+    plan->classes = gmv_calloc(2 * n_entries + PLAN_CLASSES, sizeof *plan->classes);
     plan->nbytes = gmv_calloc(plan->n_partitions, sizeof *plan->nbytes);
-    if (!plan->nodes || !plan->levels || !plan->buffers || !plan->nbytes)
+    if (!plan->nodes || !plan->levels || !plan->buffers || !plan->classes || !plan->nbytes)
         return gmv_fail_no_memory(err);
     return GMV_OK;
 }
@@ -312,6 +316,31 @@ static gmv_status plan_describe(gmv_pack_plan *plan, gmv_error *err)
     for (uint32_t i = 0; i < table->n_columns; i++)
         GMV_TRY(plan_column(&(plan_walk){plan, i, err}, table->columns[i], 0, 0));
     return GMV_OK;
+}
+
+/* Which of the classes of the table's own rows: by kind and width, a power of two up to 16. */
+static size_t plan_class(const gmv_split_buffer *buffer)
+{
+    return buffer->kind * PLAN_WIDTHS + (size_t)(buffer->width ? __builtin_ctz(buffer->width) : 0);
+}
+
+/*
+ * Most buffers are of the table's own rows and so of few sizes: partitions are measured by these.
+ * What is nested is measured one by one.
+ */
+static void plan_classify(gmv_pack_plan *plan)
+{
+    plan->n_classes = PLAN_CLASSES;
+    for (size_t i = 0; i < plan->n_buffers; i++) {
+        const gmv_split_buffer *buffer = &plan->buffers[i];
+        gmv_split_class *class = &plan->classes[plan_class(buffer)];
+        if (buffer->level > 0)
+            class = &plan->classes[plan->n_classes++];
+        class->kind = buffer->kind;
+        class->level = buffer->level;
+        class->width = buffer->width;
+        class->count++;
+    }
 }
 
 static gmv_status plan_read_bounds(gmv_pack_plan *plan, gmv_operation *operation, gmv_error *err)
@@ -374,6 +403,7 @@ static gmv_status plan_make(gmv_pack_plan *plan, gmv_operation *operation, const
     plan->n_partitions = n_splits + 1;
     GMV_TRY(plan_allocate(plan, n_entries, err));
     GMV_TRY(plan_describe(plan, err));
+    plan_classify(plan);
     GMV_TRY(plan_bound(plan, operation, splits, err));
     return gmv__pack_measure(plan, err);
 }
@@ -397,6 +427,7 @@ void gmv__pack_plan_fini(gmv_pack_plan *plan)
     gmv_free(plan->nodes);
     gmv_free(plan->levels);
     gmv_free(plan->buffers);
+    gmv_free(plan->classes);
     gmv_free(plan->bounds);
     gmv_free(plan->nbytes);
     *plan = (gmv_pack_plan){0};

@@ -33,6 +33,8 @@ typedef struct gmv_pack_plan {
     size_t n_levels;
     gmv_split_buffer *buffers;
     size_t n_buffers;
+    gmv_split_class *classes; /* of all buffers */
+    size_t n_classes;
     size_t n_masks; /* buffers of validity: their `below` counts them */
     size_t n_partitions;
     int64_t *bounds;  /* [n_levels][n_partitions + 1], sorted */

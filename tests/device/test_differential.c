@@ -658,6 +658,7 @@ static bool case_copy_pieces(pair *p, int64_t n)
 typedef struct split_plan {
     gmv_split_level levels[SIDES][SPLIT_LEVELS_MAX];
     gmv_split_buffer buffers[SIDES][SPLIT_BUFFERS_MAX];
+    gmv_split_class classes[SPLIT_BUFFERS_MAX]; /* one for each */
     int64_t bounds[SIDES][SPLIT_LEVELS_MAX * SPLIT_POINTS_MAX];
     uint64_t destinations[SIDES][SPLIT_POINTS_MAX];
     block offsets[SPLIT_LEVELS_MAX];
@@ -723,6 +724,7 @@ static void split_add_buffer(pair *p, split_plan *plan)
         buffer.below = level;
         buffer.width = plan->levels[0][level].offset_width;
     }
+    plan->classes[i] = (gmv_split_class){buffer.kind, buffer.level, buffer.width, 1};
     for (int s = 0; s < SIDES; s++) {
         plan->buffers[s][i] = buffer;
         plan->buffers[s][i].address = buffer.kind == GMV_SPLIT_OFFSETS
@@ -787,7 +789,7 @@ static void split_place(pair *p, split_plan *plan, size_t partition)
     for (size_t i = 0; i < plan->n_buffers; i++) {
         const gmv_split_buffer *buffer = &plan->buffers[0][i];
         const int64_t *bounds = plan->bounds[0] + buffer->level * plan->n_points + partition;
-        nbytes += gmv_round_up(gmv_split_nbytes(buffer, bounds[1] - bounds[0]), 64);
+        nbytes += gmv_split_capacity(buffer->kind, buffer->width, bounds[1] - bounds[0]);
     }
     if (nbytes == 0)
         return;
@@ -802,6 +804,8 @@ static void split_copy(pair *p, const split_plan *plan, size_t first, size_t n)
         must(gmv_kernel_split(p->streams[s],
                               &(gmv_split){.buffers = plan->buffers[s],
                                            .n_buffers = plan->n_buffers,
+                                           .classes = plan->classes,
+                                           .n_classes = plan->n_buffers,
                                            .bounds = plan->bounds[s],
                                            .n_levels = plan->n_levels,
                                            .n_points = plan->n_points,

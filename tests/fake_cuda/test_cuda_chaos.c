@@ -349,6 +349,8 @@ static gmv_status run_split(void)
         {.address = world.input->address, .first = 3, .kind = GMV_SPLIT_BITS, .level = 1},
         {.address = world.input->address, .kind = GMV_SPLIT_BYTES, .level = 1, .width = 4},
     };
+    const gmv_split_class classes[] = {
+        {GMV_SPLIT_OFFSETS, 0, 4, 1}, {GMV_SPLIT_BITS, 1, 0, 1}, {GMV_SPLIT_BYTES, 1, 4, 1}};
     const uint64_t destinations[] = {world.output->address, world.output->address + 16384};
     int64_t bounds[6] = {0, 50, 100};
     GMV_TRY(conclude(gmv_kernel_split_bounds(
@@ -360,6 +362,8 @@ static gmv_status run_split(void)
     return conclude(gmv_kernel_split(world.stream,
                                      &(gmv_split){.buffers = buffers,
                                                   .n_buffers = 3,
+                                                  .classes = classes,
+                                                  .n_classes = 3,
                                                   .bounds = bounds,
                                                   .n_levels = 2,
                                                   .n_points = 3,

@@ -42,14 +42,28 @@ typedef struct gmv_split_buffer {
     uint32_t below; /* OFFSETS: the level that they lead to. BITS: which count gets the ones */
 } gmv_split_buffer;
 
+/* How many buffers are of one size in every partition. */
+typedef struct gmv_split_class {
+    uint32_t kind;
+    uint32_t level;
+    uint32_t width;
+    uint32_t count;
+} gmv_split_class;
+
 /* Bytes of a buffer's content for so many rows: masks in words of 32 bits, one offset more. */
-static inline uint64_t gmv_split_nbytes(const gmv_split_buffer *buffer, int64_t rows)
+static inline uint64_t gmv_split_nbytes(uint32_t kind, uint32_t width, int64_t rows)
 {
-    if (buffer->kind == GMV_SPLIT_BITS)
+    if (kind == GMV_SPLIT_BITS)
         return ((uint64_t)rows + 31) / 32 * 4;
-    if (buffer->kind == GMV_SPLIT_OFFSETS)
-        return rows > 0 ? ((uint64_t)rows + 1) * buffer->width : 0;
-    return (uint64_t)rows * buffer->width;
+    if (kind == GMV_SPLIT_OFFSETS)
+        return rows > 0 ? ((uint64_t)rows + 1) * width : 0;
+    return (uint64_t)rows * width;
+}
+
+/* The same with its padding. */
+static inline uint64_t gmv_split_capacity(uint32_t kind, uint32_t width, int64_t rows)
+{
+    return gmv_round_up(gmv_split_nbytes(kind, width, rows), GMV_SPLIT_ALIGNMENT);
 }
 
 /*
@@ -71,6 +85,8 @@ typedef struct gmv_split_bounds {
 typedef struct gmv_split {
     const gmv_split_buffer *buffers;
     size_t n_buffers;
+    const gmv_split_class *classes; /* of all buffers */
+    size_t n_classes;
     const int64_t *bounds; /* as above, sorted now */
     size_t n_levels;
     size_t n_points;              /* one more than partitions */

@@ -64,12 +64,12 @@ static void scratch_give(cuda_stream *stream, CUdeviceptr address)
     }
 }
 
-/* The next part of the scratch memory; with address 0 its parts are only counted. */
-static CUdeviceptr scratch_part(CUdeviceptr scratch, size_t *used, size_t nbytes)
+/* Makes room for one more table at *end; returns where it begins. */
+static size_t tables_add(size_t *end, size_t nbytes)
 {
-    const CUdeviceptr part = scratch + *used;
-    *used += (size_t)gmv_round_up(nbytes, SPLIT_ALIGNMENT);
-    return part;
+    const size_t begin = *end;
+    *end += (size_t)gmv_round_up(nbytes, SPLIT_ALIGNMENT);
+    return begin;
 }
 
 /* ---- bounds --------------------------------------------------------------------------------- */
@@ -96,12 +96,15 @@ gmv_status cuda_split_bounds(gmv_stream *base, const gmv_split_bounds *args, gmv
     if (args->n_levels == 1 || args->n_points == 0)
         return GMV_OK;
     CUDA_SCOPE(cuda_stream_device(stream));
-    cuda_split_bounds_args launch = {.n_levels = args->n_levels, .n_points = args->n_points};
-    launch.levels = scratch_part(0, &used, args->n_levels * sizeof *args->levels);
-    launch.bounds = scratch_part(0, &used, args->n_levels * args->n_points * sizeof(int64_t));
+    const size_t levels = tables_add(&used, args->n_levels * sizeof *args->levels);
+    const size_t bounds = tables_add(&used, args->n_levels * args->n_points * sizeof(int64_t));
     GMV_TRY(scratch_take(stream, used, &scratch, err));
-    launch.levels += scratch;
-    launch.bounds += scratch;
+    const cuda_split_bounds_args launch = {
+        .levels = scratch + levels,
+        .bounds = scratch + bounds,
+        .n_levels = args->n_levels,
+        .n_points = args->n_points,
+    };
     const gmv_status status = bounds_run(base, args, &launch, err);
     scratch_give(stream, scratch);
     return status;
@@ -113,58 +116,80 @@ gmv_status cuda_split_bounds(gmv_stream *base, const gmv_split_bounds *args, gmv
 static uint64_t split_tiles(const gmv_split *args, size_t partition)
 {
     uint64_t tiles = 0;
-    for (size_t i = 0; i < args->n_buffers; i++) {
-        const gmv_split_buffer *buffer = &args->buffers[i];
-        const int64_t *bounds = args->bounds + buffer->level * args->n_points + partition;
-        const uint64_t nbytes = gmv_split_nbytes(buffer, bounds[1] - bounds[0]);
-        tiles += (gmv_round_up(nbytes, GMV_SPLIT_ALIGNMENT) + GMV_CUDA_WARP_TILE - 1) /
-                 GMV_CUDA_WARP_TILE;
+    for (size_t i = 0; i < args->n_classes; i++) {
+        const gmv_split_class *class = &args->classes[i];
+        const int64_t *bounds = args->bounds + class->level * args->n_points + partition;
+        const uint64_t capacity =
+            gmv_split_capacity(class->kind, class->width, bounds[1] - bounds[0]);
+        tiles += (capacity + GMV_CUDA_WARP_TILE - 1) / GMV_CUDA_WARP_TILE * class->count;
     }
     return tiles;
-}
-
-/* Partitions of tables without nested rows are mostly alike. */
-static bool split_is_like_before(const gmv_split *args, size_t partition)
-{
-    const int64_t *bounds = args->bounds + partition;
-    return args->n_levels == 1 && partition > args->first &&
-           bounds[1] - bounds[0] == bounds[0] - bounds[-1];
 }
 
 /* places[n] is where one more partition would begin. */
 static void split_find_places(const gmv_split *args, cuda_split_place *places)
 {
-    uint64_t tiles = 0;
     places[0].first_tile = 0;
     for (size_t i = 0; i < args->n; i++) {
         const size_t partition = args->first + i;
-        if (!split_is_like_before(args, partition))
-            tiles = split_tiles(args, partition);
         places[i].destination = args->destinations[partition];
-        places[i + 1].first_tile = places[i].first_tile + tiles;
+        places[i + 1].first_tile = places[i].first_tile + split_tiles(args, partition);
     }
 }
 
-/* What all launches of a call share, on the device and here. */
-typedef struct split_work {
-    cuda_split_args launch;
-    cuda_split_place *places;
-    size_t per_launch; /* partitions */
-} split_work;
+/*
+ * The tables of a call: what the host has to say in one piece, which is uploaded at once, and the
+ * pieces that the device makes of it.
+ */
+typedef struct split_tables {
+    size_t buffers, bounds, places, pieces; /* where they begin */
+    size_t nbytes_in, nbytes;               /* of the upload, and of all */
+    size_t per_launch;                      /* partitions whose pieces there is room for */
+} split_tables;
 
-/* One table of pieces after the other: they share their memory. */
-static gmv_status split_launch(cuda_stream *stream, const gmv_split *args, const split_work *work,
-                               size_t done, size_t n, gmv_error *err)
+static split_tables tables_of(const gmv_split *args)
 {
-    cuda_split_args launch = work->launch;
-    launch.places += done * sizeof(cuda_split_place);
-    launch.first = args->first + done;
-    launch.first_tile = work->places[done].first_tile;
-    launch.counts += launch.first * args->n_masks * sizeof(uint64_t);
+    split_tables tables = {0};
+    size_t end = 0;
+    tables.per_launch = GMV_MIN(GMV_MAX(SPLIT_PIECES_MAX / args->n_buffers, (size_t)1), args->n);
+    tables.buffers = tables_add(&end, args->n_buffers * sizeof *args->buffers);
+    tables.bounds = tables_add(&end, args->n_levels * args->n_points * sizeof(int64_t));
+    tables.places = tables_add(&end, (args->n + 1) * sizeof(cuda_split_place));
+    tables.nbytes_in = end;
+    tables.pieces = tables_add(&end, tables.per_launch * args->n_buffers * sizeof(cuda_piece));
+    tables.nbytes = end;
+    return tables;
+}
+
+static void tables_fill(const split_tables *tables, const gmv_split *args, uint8_t *bytes)
+{
+    memcpy(bytes + tables->buffers, args->buffers, args->n_buffers * sizeof *args->buffers);
+    memcpy(bytes + tables->bounds, args->bounds, args->n_levels * args->n_points * sizeof(int64_t));
+    split_find_places(args, (cuda_split_place *)(void *)(bytes + tables->places));
+}
+
+/* One table of pieces after the other: they share their memory. `places` are the call's own. */
+static gmv_status split_launch(cuda_stream *stream, const gmv_split *args,
+                               const split_tables *tables, CUdeviceptr scratch,
+                               const cuda_split_place *places, size_t done, gmv_error *err)
+{
+    const size_t n = GMV_MIN(args->n - done, tables->per_launch), first = args->first + done;
+    const cuda_split_args launch = {
+        .buffers = scratch + tables->buffers,
+        .bounds = scratch + tables->bounds,
+        .places = scratch + tables->places + done * sizeof *places,
+        .pieces = scratch + tables->pieces,
+        .counts = args->set_counts + first * args->n_masks * sizeof(uint64_t),
+        .n_buffers = args->n_buffers,
+        .n_points = args->n_points,
+        .n_masks = args->n_masks,
+        .first = first,
+        .first_tile = places[done].first_tile,
+    };
     const cuda_pieces_args pieces = {
         .pieces = launch.pieces,
         .n_pieces = n * args->n_buffers,
-        .n_tiles = work->places[done + n].first_tile - launch.first_tile,
+        .n_tiles = places[done + n].first_tile - launch.first_tile,
     };
     if (pieces.n_tiles == 0)
         return GMV_OK;
@@ -173,65 +198,54 @@ static gmv_status split_launch(cuda_stream *stream, const gmv_split *args, const
                               GMV_CUDA_THREADS / 32, err);
 }
 
-static gmv_status split_upload(gmv_stream *base, const gmv_split *args, const split_work *work,
-                               gmv_error *err)
+static gmv_status split_launches(cuda_stream *stream, const gmv_split *args,
+                                 const split_tables *tables, CUdeviceptr scratch,
+                                 const uint8_t *bytes, gmv_error *err)
 {
-    GMV_TRY(cuda_copy_in(base, work->launch.buffers, args->buffers,
-                         args->n_buffers * sizeof *args->buffers, err));
-    GMV_TRY(cuda_copy_in(base, work->launch.bounds, args->bounds,
-                         args->n_levels * args->n_points * sizeof(int64_t), err));
-    return cuda_copy_in(base, work->launch.places, work->places, args->n * sizeof(cuda_split_place),
-                        err);
-}
-
-static gmv_status split_run(gmv_stream *base, const gmv_split *args, const split_work *work,
-                            gmv_error *err)
-{
-    GMV_TRY(split_upload(base, args, work, err));
-    for (size_t done = 0; done < args->n; done += work->per_launch)
-        GMV_TRY(split_launch(cuda_stream_of(base), args, work, done,
-                             GMV_MIN(args->n - done, work->per_launch), err));
+    const cuda_split_place *places = (const void *)(bytes + tables->places);
+    for (size_t done = 0; done < args->n; done += tables->per_launch)
+        GMV_TRY(split_launch(stream, args, tables, scratch, places, done, err));
     return GMV_OK;
 }
 
-/* Lays the scratch memory out; returns its bytes. */
-static size_t split_lay_out(const gmv_split *args, split_work *work, CUdeviceptr scratch)
+/* Through the stream's own pinned block, if that is large enough: nobody waits then. */
+static gmv_status split_run_small(cuda_stream *stream, const gmv_split *args,
+                                  const split_tables *tables, CUdeviceptr scratch, gmv_error *err)
 {
-    size_t used = 0;
-    cuda_split_args *launch = &work->launch;
-    work->per_launch = GMV_MIN(GMV_MAX(SPLIT_PIECES_MAX / args->n_buffers, (size_t)1), args->n);
-    launch->n_buffers = args->n_buffers;
-    launch->n_points = args->n_points;
-    launch->n_masks = args->n_masks;
-    launch->counts = args->set_counts;
-    launch->buffers = scratch_part(scratch, &used, args->n_buffers * sizeof *args->buffers);
-    launch->bounds =
-        scratch_part(scratch, &used, args->n_levels * args->n_points * sizeof(int64_t));
-    launch->places = scratch_part(scratch, &used, args->n * sizeof(cuda_split_place));
-    launch->pieces =
-        scratch_part(scratch, &used, work->per_launch * args->n_buffers * sizeof(cuda_piece));
-    return used;
+    cuda_slice slice;
+    GMV_TRY(cuda_stream_reserve(stream, tables->nbytes_in, &slice, err));
+    tables_fill(tables, args, slice.pinned);
+    CUDA_TRY(cuda_stream_device(stream),
+             copy_in(scratch, slice.pinned, tables->nbytes_in, stream->handle), err);
+    return split_launches(stream, args, tables, scratch, slice.pinned, err);
+}
+
+static gmv_status split_run_large(cuda_stream *stream, const gmv_split *args,
+                                  const split_tables *tables, CUdeviceptr scratch, gmv_error *err)
+{
+    uint8_t *bytes = gmv_malloc(tables->nbytes_in);
+    if (!bytes)
+        return gmv_fail_no_memory(err);
+    tables_fill(tables, args, bytes);
+    gmv_status status = cuda_copy_in(&stream->base, scratch, bytes, tables->nbytes_in, err);
+    if (status == GMV_OK)
+        status = split_launches(stream, args, tables, scratch, bytes, err);
+    gmv_free(bytes);
+    return status;
 }
 
 gmv_status cuda_split(gmv_stream *base, const gmv_split *args, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
-    split_work work = {0};
     CUdeviceptr scratch = 0;
     if (args->n == 0 || args->n_buffers == 0)
         return GMV_OK;
+    const split_tables tables = tables_of(args);
     CUDA_SCOPE(cuda_stream_device(stream));
-    const size_t nbytes = split_lay_out(args, &work, 0);
-    work.places = gmv_calloc(args->n + 1, sizeof *work.places);
-    if (!work.places)
-        return gmv_fail_no_memory(err);
-    split_find_places(args, work.places);
-    gmv_status status = scratch_take(stream, nbytes, &scratch, err);
-    if (status == GMV_OK) {
-        (void)split_lay_out(args, &work, scratch);
-        status = split_run(base, args, &work, err);
-        scratch_give(stream, scratch);
-    }
-    gmv_free(work.places);
+    GMV_TRY(scratch_take(stream, tables.nbytes, &scratch, err));
+    const gmv_status status = tables.nbytes_in <= CUDA_BLOCK_NBYTES
+                                  ? split_run_small(stream, args, &tables, scratch, err)
+                                  : split_run_large(stream, args, &tables, scratch, err);
+    scratch_give(stream, scratch);
     return status;
 }

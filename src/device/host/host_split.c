@@ -109,12 +109,13 @@ static gmv_copy_piece split_piece(const gmv_split *args, const gmv_split_buffer 
                                   size_t partition, int64_t *out_set_count)
 {
     const int64_t *bounds = args->bounds + buffer->level * args->n_points + partition;
-    gmv_copy_piece piece = {.nbytes = gmv_split_nbytes(buffer, bounds[1] - bounds[0])};
+    const int64_t rows = bounds[1] - bounds[0];
+    gmv_copy_piece piece = {.nbytes = gmv_split_nbytes(buffer->kind, buffer->width, rows)};
     piece.capacity = gmv_round_up(piece.nbytes, GMV_SPLIT_ALIGNMENT);
     if (buffer->kind == GMV_SPLIT_BITS) {
         piece.is_bits = true;
         piece.bits = (gmv_bits){buffer->address, buffer->first + bounds[0]};
-        piece.n = bounds[1] - bounds[0];
+        piece.n = rows;
         piece.out_set_count = out_set_count;
         return piece;
     }
