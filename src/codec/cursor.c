@@ -1,68 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Position and checksum in hexadecimal. The checksum is SipHash-2-4 (Aumasson and Bernstein, 2012).
- */
+/* Position and keyed checksum in hexadecimal. */
 #include "codec/cursor.h"
 
-#include <pthread.h>
-#include <string.h>
+#include "codec/siphash.h"
 
-#include <gmv/base/id.h>
-
-static uint64_t cursor_key[2];
-static pthread_once_t cursor_once = PTHREAD_ONCE_INIT;
-
-/* Without randomness the key stays 0: a cursor is then forgeable, which harms nobody. */
-static void cursor_draw_key(void)
-{
-    if (!gmv_random_bytes(cursor_key, sizeof cursor_key))
-        memset(cursor_key, 0, sizeof cursor_key);
-}
-
-static uint64_t cursor_rotate(uint64_t value, int bits)
-{
-    return value << bits | value >> (64 - bits);
-}
-
-static void cursor_rounds(uint64_t v[4], int n)
-{
-    while (n-- > 0) {
-        v[0] += v[1];
-        v[1] = cursor_rotate(v[1], 13) ^ v[0];
-        v[0] = cursor_rotate(v[0], 32);
-        v[2] += v[3];
-        v[3] = cursor_rotate(v[3], 16) ^ v[2];
-        v[0] += v[3];
-        v[3] = cursor_rotate(v[3], 21) ^ v[0];
-        v[2] += v[1];
-        v[1] = cursor_rotate(v[1], 17) ^ v[2];
-        v[2] = cursor_rotate(v[2], 32);
-    }
-}
-
-static void cursor_absorb(uint64_t v[4], uint64_t word)
-{
-    v[3] ^= word;
-    cursor_rounds(v, 2);
-    v[0] ^= word;
-}
-
-/* Over the position, then the filters, then their length. */
+/* Over the position, then the filters. */
 static uint64_t cursor_checksum(uint64_t position, const void *filters, size_t nbytes)
 {
-    pthread_once(&cursor_once, cursor_draw_key);
-    const unsigned char *bytes = filters;
-    uint64_t v[4] = {cursor_key[0] ^ 0x736f6d6570736575u, cursor_key[1] ^ 0x646f72616e646f6du,
-                     cursor_key[0] ^ 0x6c7967656e657261u, cursor_key[1] ^ 0x7465646279746573u};
-    cursor_absorb(v, position);
-    for (size_t at = 0; at < nbytes; at += 8) {
-        uint64_t word = 0;
-        memcpy(&word, bytes + at, nbytes - at < 8 ? nbytes - at : 8);
-        cursor_absorb(v, word);
-    }
-    cursor_absorb(v, nbytes);
-    v[2] ^= 0xff;
-    cursor_rounds(v, 4);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
+    gmv_siphash hash;
+    gmv_siphash_init(&hash);
+    gmv_siphash_add(&hash, &position, sizeof position);
+    gmv_siphash_add(&hash, filters, nbytes);
+    return gmv_siphash_value(&hash);
 }
 
 static void cursor_put_hex(uint64_t value, char *out)

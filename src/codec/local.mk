@@ -29,6 +29,8 @@ libgmvd_codec_la_SOURCES = \
 	src/codec/query.h \
 	src/codec/range.c \
 	src/codec/range.h \
+	src/codec/siphash.c \
+	src/codec/siphash.h \
 	src/codec/utf8.c \
 	src/codec/utf8.h \
 	src/codec/column_values.c \

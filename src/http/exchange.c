@@ -19,6 +19,8 @@
 #include <strings.h>
 #include <sys/ioctl.h>
 
+#include "codec/siphash.h"
+
 #define EXCHANGE_SESSION        "Gmv-Session"
 #define EXCHANGE_HURRY_S        1
 #define EXCHANGE_DROP_SILENCE_S 2           /* a refused client that sends no more hears why */
@@ -70,6 +72,7 @@ static void exchange_close_stream(gmv_exchange *exchange, bool aborts)
 static void exchange_free(gmv_exchange *exchange)
 {
     exchange_close_stream(exchange, true);
+    gmv_idempotency_finish(exchange->server->idempotency, exchange->once, NULL);
     gmv__answer_fini(&exchange->reply);
     gmv__answer_fini(&exchange->refusal);
     gmv_query_fini(&exchange->request.query);
@@ -284,6 +287,50 @@ static gmv_status exchange_fetch(gmv_exchange *exchange, gmv_operation *operatio
     return gmv_bytes_fetch(&reply->bytes, stream, err);
 }
 
+/* The same request: what it asks for, in which session, with which body. */
+static uint64_t exchange_fingerprint(const gmv_exchange *exchange)
+{
+    gmv_siphash hash;
+    const gmv_id *session = &exchange->session_id;
+    gmv_siphash_init(&hash);
+    gmv_siphash_add(&hash, &session->high, sizeof session->high);
+    gmv_siphash_add(&hash, &session->low, sizeof session->low);
+    gmv_siphash_add(&hash, exchange->target, strlen(exchange->target) + 1);
+    gmv_siphash_add(&hash, exchange->request.body, exchange->request.body_nbytes);
+    return gmv_siphash_value(&hash);
+}
+
+/*
+ * Whether a request with a key is to be run, or its first answer is the reply already. One that
+ * moves to the bulk lane or runs again later keeps its entry.
+ */
+static gmv_status exchange_begin_once(gmv_exchange *exchange, const gmv_operation *operation,
+                                      bool *out_runs, gmv_error *err)
+{
+    *out_runs = true;
+    if (exchange->once || exchange->once_key_length == 0)
+        return GMV_OK;
+    const gmv_idempotent_request request = {
+        .principal = operation->caller.principal,
+        .key = exchange->once_key,
+        .key_length = exchange->once_key_length,
+        .fingerprint = exchange_fingerprint(exchange),
+    };
+    GMV_TRY(gmv_idempotency_begin(exchange->server->idempotency, &request, &exchange->reply.reply,
+                                  &exchange->once, err));
+    *out_runs = exchange->once != NULL;
+    exchange->reply.is_replayed = !*out_runs;
+    return GMV_OK;
+}
+
+/* Keeps the answer, or after a failure forgets the key. */
+static void exchange_end_once(gmv_exchange *exchange, gmv_status status)
+{
+    gmv_idempotency_finish(exchange->server->idempotency, exchange->once,
+                           status == GMV_OK ? &exchange->reply.reply : NULL);
+    exchange->once = NULL;
+}
+
 /*
  * Runs the handler; any error has become the reply. GMV_MOVE_TO_BULK and GMV_RUN_AGAIN are passed
  * on, the latter with a reply for whoever gives up.
@@ -294,13 +341,18 @@ static gmv_status exchange_handle(gmv_exchange *exchange, gmv_lane lane, gmv_str
     gmv_error err;
     gmv_error_init(&err);
     gmv_status status = exchange_begin_operation(exchange, &operation, lane, streams, &err);
+    bool runs = false;
     if (status == GMV_OK)
+        status = exchange_begin_once(exchange, &operation, &runs, &err);
+    if (status == GMV_OK && runs)
         status = exchange->request.route->handle(&exchange->request, &exchange->reply.reply, &err);
     if (status == GMV_OK)
         status = exchange_fetch(exchange, &operation, &err);
     exchange_end_operation(exchange, &operation);
     if (status == GMV_MOVE_TO_BULK && lane == GMV_LANE_BULK)
         status = gmv_fail(&err, GMV_ERR_INTERNAL, NULL, "the bulk lane was asked for on itself");
+    if (status != GMV_MOVE_TO_BULK && status != GMV_RUN_AGAIN)
+        exchange_end_once(exchange, status);
     if (status == GMV_MOVE_TO_BULK)
         gmv__answer_fini(&exchange->reply);
     else if (status != GMV_OK)
@@ -350,6 +402,8 @@ static bool exchange_run_handle(gmv_exchange *exchange, gmv_lane lane, gmv_strea
     bool moves = status == GMV_MOVE_TO_BULK && gmv_workers_reserve(workers, GMV_LANE_BULK);
     if (status == GMV_MOVE_TO_BULK && !moves)
         exchange_set_overloaded(exchange);
+    if (!moves)
+        exchange_end_once(exchange, status);
     gmv_workers_unreserve(workers, lane);
     exchange->has_run = !moves;
     if (moves)
@@ -631,6 +685,22 @@ static gmv_status exchange_read_session(gmv_exchange *exchange, gmv_error *err)
     return GMV_OK;
 }
 
+/* Copied: a worker may outlive the connection and its memory. */
+static gmv_status exchange_read_key(gmv_exchange *exchange, gmv_error *err)
+{
+    const gmv_field_value *key = &exchange->head.fields[GMV_FIELD_IDEMPOTENCY_KEY];
+    const gmv_route *route = exchange->match.route;
+    if (key->count == 0 || route->method != GMV_METHOD_POST || route->body != GMV_BODY_JSON)
+        return GMV_OK;
+    if (key->count > 1 || !gmv_idempotency_key_is_valid(key->text, key->length))
+        return gmv_fail_parameter(err, GMV_ERR_REQUEST_MALFORMED, "Idempotency-Key",
+                                  "a key is one field of 1 to %d visible ASCII characters",
+                                  GMV_IDEMPOTENCY_KEY_MAX);
+    memcpy(exchange->once_key, key->text, key->length);
+    exchange->once_key_length = key->length;
+    return GMV_OK;
+}
+
 static gmv_status exchange_examine(gmv_exchange *exchange, const char *method_name, gmv_error *err)
 {
     gmv_method method = exchange_read_method(exchange, method_name);
@@ -646,6 +716,7 @@ static gmv_status exchange_examine(gmv_exchange *exchange, const char *method_na
     GMV_TRY(exchange_check_body(exchange, err));
     GMV_TRY(exchange_read_query(exchange, err));
     GMV_TRY(exchange_read_session(exchange, err));
+    GMV_TRY(exchange_read_key(exchange, err));
     gmv_request *request = &exchange->request;
     request->service = exchange->server->service;
     request->route = exchange->match.route;

@@ -23,6 +23,7 @@ static const char *const head_field_names[GMV_FIELD_COUNT] = {
     [GMV_FIELD_REQUEST_ID] = "X-Request-Id",
     [GMV_FIELD_TRACEPARENT] = "traceparent",
     [GMV_FIELD_SESSION] = "Gmv-Session",
+    [GMV_FIELD_IDEMPOTENCY_KEY] = "Idempotency-Key",
 };
 
 static bool head_is_blank(char c)

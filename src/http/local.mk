@@ -18,6 +18,8 @@ libgmvd_http_la_SOURCES = \
 	src/http/handler.h \
 	src/http/head.c \
 	src/http/head.h \
+	src/http/idempotency.c \
+	src/http/idempotency.h \
 	src/http/metrics.c \
 	src/http/metrics.h \
 	src/http/respond.c \

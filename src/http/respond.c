@@ -366,6 +366,7 @@ static bool respond_add_fields(gmv_exchange *exchange, gmv_answer *answer,
            respond_add(response, "Content-Range", answer->content_range) &&
            respond_add(response, "Content-Disposition", reply->disposition) &&
            respond_add(response, "Allow", answer->allow) &&
+           respond_add(response, "Idempotency-Replayed", answer->is_replayed ? "true" : NULL) &&
            respond_add(response, "Retry-After", answer->is_retryable ? "1" : NULL) &&
            respond_add(response, "Connection", answer->closes ? "close" : NULL);
 }

@@ -337,6 +337,7 @@ static void server_tick(void *context)
     if (now - server->refreshed_at_ns < SERVER_REFRESH_NS)
         return;
     server->refreshed_at_ns = now;
+    gmv_idempotency_sweep(server->idempotency);
     for (size_t i = 0; i < engine->n_devices; i++)
         gmv_device_refresh(engine->devices[i]);
 }
@@ -379,6 +380,7 @@ static gmv_status server_open(gmv_server *server, gmv_error *err)
     GMV_TRY(gmv_metrics_create(options->routes, options->n_routes, &server->service->metrics, err));
     GMV_TRY(server_listen(server, err));
     GMV_TRY(gmv__downloads_create(server, server->options.max_chunks, &server->downloads, err));
+    GMV_TRY(gmv_idempotency_create(&server->idempotency, err));
     GMV_TRY(server_start_workers(server, err));
     return server_start_threads(server, err);
 }
@@ -474,6 +476,7 @@ void gmv_server_destroy(gmv_server *server)
         return;
     gmv_workers_destroy(server->workers);
     gmv__downloads_destroy(server->downloads);
+    gmv_idempotency_destroy(server->idempotency);
     if (server->stop_fd >= 0)
         close(server->stop_fd);
     gmv_router_destroy(server->router);

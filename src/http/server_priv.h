@@ -17,6 +17,7 @@
 
 #include "codec/multipart.h"
 #include "http/head.h"
+#include "http/idempotency.h"
 #include "http/metrics.h"
 #include "http/router.h"
 #include "http/server.h"
@@ -42,6 +43,7 @@ struct gmv_server {
     gmv_router *router;
     gmv_workers *workers;
     gmv_downloads *downloads;
+    gmv_idempotency *idempotency;
     int64_t refreshed_at_ns; /* the maintenance thread's */
     bool checks_host;        /* bound to the loopback */
     char url[128];
@@ -72,6 +74,7 @@ typedef struct gmv_answer {
     const char *allow; /* 405 */
     bool is_retryable; /* Retry-After */
     bool closes;       /* the connection, behind it */
+    bool is_replayed;  /* the first answer to an Idempotency-Key */
     char content_range[80];
     char multipart_type[GMV_BOUNDARY_MAX + 40]; /* "" unless the body has several parts */
 } gmv_answer;
@@ -119,7 +122,9 @@ struct gmv_exchange {
     bool is_given_up;     /* seen is_abandoned: the worker's members are not ours any more */
     bool is_type_wrong;   /* refused with the first byte of the body */
     bool is_head_request;
-    gmv_id session_id; /* that the request bears; kind 0: none */
+    gmv_id session_id;      /* that the request bears; kind 0: none */
+    size_t once_key_length; /* of its Idempotency-Key; 0: none */
+    char once_key[GMV_IDEMPOTENCY_KEY_MAX];
     gmv_method_label method_label;
     size_t route_index;
     gmv_route_match match;
@@ -132,8 +137,9 @@ struct gmv_exchange {
 
     /* the worker's while a job is under way */
     gmv_task task;
-    bool has_run;           /* `reply` is the answer */
-    int64_t waits_since_ns; /* GMV_RUN_AGAIN was first heard; 0: never */
+    gmv_idempotency_entry *once; /* of a request with a key that is being run */
+    bool has_run;                /* `reply` is the answer */
+    int64_t waits_since_ns;      /* GMV_RUN_AGAIN was first heard; 0: never */
     bool task_failed;
     gmv_lane lane; /* the lane that `task` holds a place in */
     gmv_request request;

@@ -16,6 +16,13 @@ tests_codec_test_contents_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_codec_test_contents_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_codec_test_contents_LDADD = $(CODEC_TEST_LIBS)
 
+check_PROGRAMS += tests/codec/test_siphash
+TESTS += tests/codec/test_siphash
+tests_codec_test_siphash_SOURCES = tests/codec/test_siphash.c
+tests_codec_test_siphash_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_siphash_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_siphash_LDADD = $(CODEC_TEST_LIBS)
+
 check_PROGRAMS += tests/codec/test_cursor
 TESTS += tests/codec/test_cursor
 tests_codec_test_cursor_SOURCES = tests/codec/test_cursor.c

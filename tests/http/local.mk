@@ -18,6 +18,13 @@ tests_http_test_router_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_http_test_router_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_http_test_router_LDADD = $(HTTP_TEST_LIBS) $(GMV_TEST_LIBS)
 
+check_PROGRAMS += tests/http/test_idempotency
+TESTS += tests/http/test_idempotency
+tests_http_test_idempotency_SOURCES = tests/http/test_idempotency.c
+tests_http_test_idempotency_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_http_test_idempotency_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_http_test_idempotency_LDADD = $(HTTP_TEST_LIBS) $(GMV_TEST_LIBS)
+
 check_PROGRAMS += tests/http/test_head
 TESTS += tests/http/test_head
 tests_http_test_head_SOURCES = tests/http/test_head.c

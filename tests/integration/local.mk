@@ -20,6 +20,7 @@ EXTRA_DIST += \
 	tests/integration/test_main_job.py \
 	tests/integration/test_openapi_document.py \
 	tests/integration/test_options.py \
+	tests/integration/test_retries.py \
 	tests/integration/test_packed_nested.py \
 	tests/integration/test_tables.py \
 	tests/integration/test_views.py
