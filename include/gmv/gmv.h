@@ -24,6 +24,7 @@
 #include <gmv/model/packed_metadata.h>
 #include <gmv/model/slice.h>
 #include <gmv/ops/buffer.h>
+#include <gmv/ops/chunked_pack.h>
 #include <gmv/ops/column.h>
 #include <gmv/ops/engine.h>
 #include <gmv/ops/mask.h>

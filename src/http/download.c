@@ -404,7 +404,7 @@ struct MHD_Response *gmv__download_respond(gmv_exchange *exchange, const gmv_byt
         .connection = exchange->connection,
         .bytes = *bytes,
         .plan = *plan,
-        .device_index = gmv_engine_device_index(bytes->engine, bytes->memory->device),
+        .device_index = gmv_engine_device_index(bytes->engine, gmv_bytes_device(bytes)),
         .looked_at_ns = gmv_clock_monotonic_ns(),
     };
     struct MHD_Response *response = MHD_create_response_from_callback(

@@ -283,7 +283,7 @@ static gmv_status exchange_fetch(gmv_exchange *exchange, gmv_operation *operatio
                    !exchange->is_head_request;
     if (!fetches)
         return GMV_OK;
-    gmv_stream *stream = gmv_operation_stream(operation, reply->bytes.memory->device);
+    gmv_stream *stream = gmv_operation_stream(operation, gmv_bytes_device(&reply->bytes));
     return gmv_bytes_fetch(&reply->bytes, stream, err);
 }
 

@@ -28,25 +28,39 @@ GMV_HANDLER(packed_get)
     return gmv_reply_finish(reply, err);
 }
 
-GMV_HANDLER(packed_metadata)
+gmv_status gmv_query_metadata_version(const gmv_query *query, int32_t *out_version, gmv_error *err)
 {
-    gmv_packed *packed;
-    gmv_view *gpu_data;
     int64_t version;
-    GMV_TRY(gmv_query_int64(&request->query, "metadata_version", GMV_PACKED_HEADERLESS,
-                            GMV_PACKED_VERSION, GMV_PACKED_VERSION, &version, err));
+    GMV_TRY(gmv_query_int64(query, "metadata_version", GMV_PACKED_HEADERLESS, GMV_PACKED_VERSION,
+                            GMV_PACKED_VERSION, &version, err));
     if (version != GMV_PACKED_HEADERLESS && version != GMV_PACKED_VERSION)
         return gmv_fail_parameter(err, GMV_ERR_REQUEST_MALFORMED, "metadata_version",
                                   "metadata_version must be %d or %d", GMV_PACKED_VERSION,
                                   GMV_PACKED_HEADERLESS);
-    GMV_TRY(packed_target(request, &packed, &gpu_data, err));
-    size_t nbytes = gmv_packed_metadata_nbytes(&packed->metadata, (int32_t)version);
+    *out_version = (int32_t)version;
+    return GMV_OK;
+}
+
+gmv_status gmv_reply_metadata(gmv_reply *reply, const gmv_packed_metadata *metadata,
+                              int32_t version, gmv_error *err)
+{
+    size_t nbytes = gmv_packed_metadata_nbytes(metadata, version);
     GMV_TRY(gmv_reply_reserve(reply, nbytes, err));
-    gmv_packed_metadata_encode(&packed->metadata, (int32_t)version, reply->text.data);
+    gmv_packed_metadata_encode(metadata, version, reply->text.data);
     reply->text.length = nbytes;
     reply->text.data[nbytes] = '\0';
     reply->content_type = "application/octet-stream";
     return GMV_OK;
+}
+
+GMV_HANDLER(packed_metadata)
+{
+    gmv_packed *packed;
+    gmv_view *gpu_data;
+    int32_t version;
+    GMV_TRY(gmv_query_metadata_version(&request->query, &version, err));
+    GMV_TRY(packed_target(request, &packed, &gpu_data, err));
+    return gmv_reply_metadata(reply, &packed->metadata, version, err);
 }
 
 GMV_HANDLER(packed_data)

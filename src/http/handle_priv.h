@@ -81,6 +81,14 @@ GMV_NODISCARD gmv_status gmv_reply_bytes(gmv_request *request, gmv_reply *reply,
 /* ETag of sealed contents, no-store of others. */
 void gmv_reply_contents(gmv_reply *reply, const gmv_node *node, bool sealed);
 
+/* The parameter metadata_version: GMV_PACKED_VERSION or GMV_PACKED_HEADERLESS. */
+GMV_NODISCARD gmv_status gmv_query_metadata_version(const gmv_query *query, int32_t *out_version,
+                                                    gmv_error *err);
+
+/* Packed metadata in that version as the answer. */
+GMV_NODISCARD gmv_status gmv_reply_metadata(gmv_reply *reply, const gmv_packed_metadata *metadata,
+                                            int32_t version, gmv_error *err);
+
 /* The members `offset` and `limit` of a query for values, and how many of `size` they leave. */
 GMV_NODISCARD gmv_status gmv_query_window(const gmv_query *query, int64_t size, int64_t *out_first,
                                           int64_t *out_count, gmv_error *err);

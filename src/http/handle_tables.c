@@ -75,6 +75,39 @@ GMV_HANDLER(table_packed_size)
     return gmv_reply_finish(reply, err);
 }
 
+/* Contents are live, as those of a view are: they are read as they are sent. */
+GMV_HANDLER(table_packed_stream)
+{
+    gmv_node *node;
+    int64_t chunk_nbytes;
+    GMV_TRY(gmv_query_int64(&request->query, "chunk_nbytes", GMV_CHUNKED_PACK_NBYTES_MIN,
+                            GMV_EXACT_IN_DOUBLE_MAX, GMV_CHUNKED_PACK_NBYTES, &chunk_nbytes, err));
+    GMV_TRY(gmv_request_target(request, &node, err));
+    GMV_TRY(gmv_chunked_pack_bytes(request->operation, gmv_table_of(node), chunk_nbytes,
+                                   &reply->bytes, err));
+    return gmv_reply_bytes(request, reply, node, err);
+}
+
+GMV_HANDLER(table_packed_metadata)
+{
+    gmv_node *node;
+    int32_t version;
+    gmv_chunked_pack *pack;
+    gmv_packed_metadata metadata;
+    GMV_TRY(gmv_query_metadata_version(&request->query, &version, err));
+    GMV_TRY(gmv_request_target(request, &node, err));
+    GMV_TRY(gmv_chunked_pack_create(request->operation, gmv_table_of(node), GMV_CHUNKED_PACK_NBYTES,
+                                    &pack, err));
+    gmv_status status = gmv_chunked_pack_metadata(pack, request->operation, &metadata, err);
+    gmv_chunked_pack_destroy(pack);
+    if (status != GMV_OK)
+        return status;
+    status = gmv_reply_metadata(reply, &metadata, version, err);
+    gmv_packed_metadata_fini(&metadata);
+    reply->caching = GMV_CACHING_NO_STORE;
+    return status;
+}
+
 static const gmv_field pack_fields[] = {
     GMV_FIELD("label", LABEL, gmv_result_members, label),
     GMV_FIELD("exportable", BOOL, gmv_result_members, exportable),

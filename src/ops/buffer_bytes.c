@@ -101,6 +101,8 @@ gmv_status gmv_bytes_read(const gmv_bytes *bytes, gmv_stream *stream, uint64_t o
         memcpy(out, (const char *)bytes->copy + offset, (size_t)nbytes);
         return GMV_OK;
     }
+    if (bytes->source)
+        return bytes->source->read(bytes->source, stream, offset, out, nbytes, err);
     return bytes->strided ? bytes_gather_out(bytes, stream, offset, out, nbytes, err)
                           : bytes_copy_out(bytes, stream, offset, out, nbytes, err);
 }
@@ -186,6 +188,8 @@ void gmv_bytes_release(gmv_bytes *bytes)
 {
     if (!bytes->engine)
         return;
+    if (bytes->source)
+        bytes->source->release(bytes->source);
     gmv_free(bytes->copy);
     gmv_free(bytes->prefix);
     gmv_engine_discard_scratch(bytes->engine, bytes->scratch, false);

@@ -18,7 +18,8 @@ libgmv_ops_la_SOURCES += src/ops/column_priv.h src/ops/table.c \
 	src/ops/column_rows.c
 
 # Packed tables.
-gmvops_HEADERS += include/gmv/ops/packed.h
+gmvops_HEADERS += include/gmv/ops/packed.h include/gmv/ops/chunked_pack.h
 libgmv_ops_la_SOURCES += src/ops/packed_priv.h \
 	src/ops/packed.c src/ops/pack_plan.c src/ops/pack_layout.c src/ops/pack.c \
-	src/ops/unpack_priv.h src/ops/unpack_read.c src/ops/unpack.c
+	src/ops/unpack_priv.h src/ops/unpack_read.c src/ops/unpack.c \
+	src/ops/chunked_pack_priv.h src/ops/chunked_pack_sizes.c src/ops/chunked_pack.c

@@ -56,7 +56,7 @@ for name in kernels memory sharing vectors ipc; do
     run_both tests/device/test_$name
 done
 run_both tests/device/test_differential 200 2048
-for name in buffer column column_nested engine mask mask_vectors pack pack_nested packed table unpack view view_cai; do
+for name in buffer chunked_pack column column_nested engine mask mask_vectors pack pack_nested packed table unpack view view_cai; do
     run_both tests/ops/test_$name
 done
 run_both tests/ops/test_contents

@@ -128,3 +128,11 @@ tests_ops_test_unpack_SOURCES = tests/ops/test_unpack.c tests/ops/unpack_support
 tests_ops_test_unpack_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_unpack_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_unpack_LDADD = $(OPS_TEST_LIBS)
+
+check_PROGRAMS += tests/ops/test_chunked_pack
+TESTS += tests/ops/test_chunked_pack
+tests_ops_test_chunked_pack_SOURCES = tests/ops/test_chunked_pack.c tests/ops/nested_support.h \
+	tests/ops/unpack_support.h tests/ops/packed_support.h $(OPS_FIXTURE)
+tests_ops_test_chunked_pack_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_chunked_pack_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_chunked_pack_LDADD = $(OPS_TEST_LIBS)

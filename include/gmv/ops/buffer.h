@@ -128,6 +128,15 @@ GMV_NODISCARD gmv_status gmv_upload_finish(gmv_operation *operation, gmv_upload 
 /* Frees everything. May block. NULL: nothing. */
 void gmv_upload_abort(gmv_upload *upload);
 
+/* Bytes that are made as they are read. The object that makes them embeds it first. */
+typedef struct gmv_bytes_source {
+    gmv_device *device; /* whose streams `read` takes */
+    /* As gmv_bytes_read; offset and nbytes are in range. */
+    gmv_status (*read)(struct gmv_bytes_source *source, gmv_stream *stream, uint64_t offset,
+                       void *out, uint64_t nbytes, gmv_error *err);
+    void (*release)(struct gmv_bytes_source *source); /* frees it; must not block */
+} gmv_bytes_source;
+
 /*
  * Bytes to serve: a region of memory, or the elements of a strided view in C order, that stay as
  * long as the value lives; before them there may be a prefix in host memory. The value holds what
@@ -149,7 +158,14 @@ typedef struct gmv_bytes {
     void *copy;                     /* owned, or NULL */
     void *prefix;                   /* owned, or NULL */
     uint64_t prefix_nbytes;
+    gmv_bytes_source *source; /* owned, makes the bytes behind the prefix; or NULL */
 } gmv_bytes;
+
+/* The device whose streams gmv_bytes_read takes; for remote bytes only. */
+static inline gmv_device *gmv_bytes_device(const gmv_bytes *bytes)
+{
+    return bytes->source ? bytes->source->device : bytes->memory->device;
+}
 
 /* Whether they must be copied out to be seen. */
 static inline bool gmv_bytes_are_remote(const gmv_bytes *bytes)
@@ -159,7 +175,7 @@ static inline bool gmv_bytes_are_remote(const gmv_bytes *bytes)
 
 /*
  * Copies `nbytes` bytes from `offset` on to host memory, and waits. `stream` is the thread's own on
- * the device of `bytes->memory`. May block.
+ * the device of the bytes. May block.
  *
  * @retval GMV_ERR_OUT_OF_BOUNDS, GMV_ERR_MEMORY_LOST, GMV_ERR_DEVICE_LOST
  * @retval GMV_ERR_DEVICE_OUT_OF_MEMORY  strided: a piece is gathered on the device first
