@@ -319,6 +319,17 @@ static CUresult event_done(CUevent event)
     return CUDA_SUCCESS;
 }
 
+/* Nothing here is shared. */
+static CUresult ipc_export(CUipcMemHandle *out_handle, CUdeviceptr address)
+{
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult ipc_export_event(CUipcEventHandle *out_handle, CUevent event)
+{
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 /* ---- instead of cuda_driver.c ---------------------------------------------------------------- */
 
 cuda_driver cuda = {
@@ -346,6 +357,8 @@ cuda_driver cuda = {
     .event_destroy = event_destroy,
     .event_record = event_record,
     .event_query = event_done,
+    .ipc_export = ipc_export,
+    .ipc_export_event = ipc_export_event,
     .event_synchronize = event_done,
     .memory_info = memory_info,
     .memory_allocate = memory_allocate,
