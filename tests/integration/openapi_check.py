@@ -51,13 +51,34 @@ def json_schema(schema):
     return result
 
 
+def require_nullable_members(schema):
+    """An answer's schema with the members that may be null required as well.
+
+    The document leaves them out of `required` for the sake of generated C clients, which take a null there for a
+    missing member; the daemon always writes them.
+    """
+    if isinstance(schema, list):
+        return [require_nullable_members(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {keyword: require_nullable_members(value) for keyword, value in schema.items()}
+    members = schema.get("properties")
+    if isinstance(members, dict) and schema.get("type") == "object":
+        nullable = [name for name, member in members.items() if member.get("nullable")]
+        if nullable:
+            result["required"] = [*schema.get("required", []), *nullable]
+    return result
+
+
 class Validator:
-    """Checks values against schemas of one document."""
+    """Checks values against schemas of one document. Schemas called ...Request are requests, all others answers."""
 
     def __init__(self, document):
-        self._components = {
-            "schemas": {name: json_schema(s) for name, s in document["components"]["schemas"].items()}
-        }
+        self._components = {"schemas": {}}
+        for name, schema in document["components"]["schemas"].items():
+            is_whole = not name.endswith("Request") and name not in ("Health", "Problem")  # these say what applies only
+            whole = require_nullable_members(schema) if is_whole else schema
+            self._components["schemas"][name] = json_schema(whole)
 
     def complaints(self, schema, value):
         whole = {"allOf": [json_schema(schema)], "components": self._components}
