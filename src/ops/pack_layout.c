@@ -19,12 +19,12 @@ static int64_t layout_rows(const gmv_pack_plan *plan, uint32_t level, size_t par
     return bounds[1] - bounds[0];
 }
 
-/* Of a buffer with its padding. A buffer lies in memory, so this is below 2^63. */
-static uint64_t layout_capacity(const gmv_pack_plan *plan, size_t buffer, size_t partition)
+/* Of each buffer of a class, with its padding. A buffer lies in memory, so this is below 2^63. */
+static uint64_t layout_capacity(const gmv_pack_plan *plan, size_t class_index, size_t partition)
 {
-    const gmv_split_buffer *planned = &plan->buffers[buffer];
-    const int64_t rows = layout_rows(plan, planned->level, partition);
-    return gmv_split_capacity(planned->kind, planned->width, rows);
+    const gmv_split_class *class = &plan->classes[class_index];
+    return gmv_split_capacity(class->kind, class->width,
+                              layout_rows(plan, class->level, partition));
 }
 
 /* ---- sizes -------------------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ gmv_copy_piece gmv__pack_piece(const gmv_pack_plan *plan, size_t partition, size
     gmv_copy_piece piece = {
         .nbytes = gmv_split_nbytes(planned->kind, planned->width, bounds[1] - bounds[0]),
         .destination = destination,
-        .capacity = layout_capacity(plan, buffer, partition),
+        .capacity = layout_capacity(plan, plan->class_of[buffer], partition),
     };
     if (planned->kind == GMV_SPLIT_BITS) {
         piece.is_bits = true;
@@ -92,49 +92,74 @@ gmv_copy_piece gmv__pack_piece(const gmv_pack_plan *plan, size_t partition, size
 
 /* ---- metadata ----------------------------------------------------------------------------- */
 
-/* The place of a node's buffer, and the place after it; -1 for a node without rows. */
-static int64_t layout_place(const gmv_pack_plan *plan, uint32_t buffer, size_t partition,
-                            int64_t rows, uint64_t *offset)
+/* Where a partition's next buffer lies, and what buffers of each class take. */
+typedef struct layout_cursor {
+    uint64_t offset;
+    uint64_t *capacities;
+} layout_cursor;
+
+static gmv_status cursor_init(layout_cursor *cursor, const gmv_pack_plan *plan, size_t partition,
+                              gmv_error *err)
+{
+    *cursor = (layout_cursor){.capacities = gmv_malloc(plan->n_classes * sizeof(uint64_t))};
+    if (!cursor->capacities)
+        return gmv_fail_no_memory(err);
+    for (size_t i = 0; i < plan->n_classes; i++)
+        cursor->capacities[i] = layout_capacity(plan, i, partition);
+    return GMV_OK;
+}
+
+/* The place of a node's buffer; -1 for none, or for a node without rows. */
+static int64_t cursor_take(layout_cursor *cursor, const gmv_pack_plan *plan, uint32_t buffer,
+                           int64_t rows)
 {
     if (buffer == GMV_PACK_NO_BUFFER || rows == 0)
         return -1;
-    const int64_t place = (int64_t)*offset;
-    *offset += layout_capacity(plan, buffer, partition);
+    const int64_t place = (int64_t)cursor->offset;
+    cursor->offset += cursor->capacities[plan->class_of[buffer]];
     return place;
 }
 
-static gmv_packed_entry layout_entry(const gmv_pack_plan *plan, const gmv_pack_node *node,
-                                     size_t partition, uint64_t *offset)
+static void layout_entries(const gmv_pack_plan *plan, size_t partition, layout_cursor *cursor,
+                           gmv_packed_entry *entries)
 {
-    const int64_t rows = layout_rows(plan, node->level, partition);
-    gmv_packed_entry entry = {
-        .type_id = node->type.id,
-        .scale = node->type.scale,
-        .size = (int32_t)(rows + (node->is_offsets && rows > 0)),
-        .num_children = node->num_children,
-    };
-    entry.null_mask_offset = layout_place(plan, node->validity, partition, rows, offset);
-    entry.data_offset = layout_place(plan, node->data, partition, rows, offset);
-    return entry;
+    for (size_t i = 0; i < plan->n_nodes; i++) {
+        const gmv_pack_node *node = &plan->nodes[i];
+        const int64_t rows = layout_rows(plan, node->level, partition);
+        const int64_t mask = cursor_take(cursor, plan, node->validity, rows);
+        entries[i] = (gmv_packed_entry){
+            .type_id = node->type.id,
+            .scale = node->type.scale,
+            .size = (int32_t)(rows + (node->is_offsets && rows > 0)),
+            .data_offset = cursor_take(cursor, plan, node->data, rows),
+            .null_mask_offset = mask,
+            .num_children = node->num_children,
+        };
+    }
 }
 
 gmv_status gmv__pack_metadata(const gmv_pack_plan *plan, size_t partition,
                               gmv_packed_metadata *out_metadata, gmv_error *err)
 {
+    layout_cursor cursor;
     gmv_packed_metadata metadata = {
         .version = GMV_PACKED_VERSION,
         .num_columns = (int32_t)plan->table->n_columns,
         .num_rows = (int32_t)layout_rows(plan, 0, partition),
         .n_entries = plan->n_nodes,
     };
-    uint64_t offset = 0;
     if (plan->n_nodes > 0) {
         metadata.entries = gmv_malloc(plan->n_nodes * sizeof *metadata.entries);
         if (!metadata.entries)
             return gmv_fail_no_memory(err);
     }
-    for (size_t i = 0; i < plan->n_nodes; i++)
-        metadata.entries[i] = layout_entry(plan, &plan->nodes[i], partition, &offset);
+    const gmv_status status = cursor_init(&cursor, plan, partition, err);
+    if (status != GMV_OK) {
+        gmv_free(metadata.entries);
+        return status;
+    }
+    layout_entries(plan, partition, &cursor, metadata.entries);
+    gmv_free(cursor.capacities);
     *out_metadata = metadata;
     return GMV_OK;
 }
@@ -142,12 +167,9 @@ gmv_status gmv__pack_metadata(const gmv_pack_plan *plan, size_t partition,
 void gmv__pack_count_nulls(const gmv_pack_plan *plan, const uint64_t *set_counts,
                            gmv_packed_metadata *metadata)
 {
-    for (size_t i = 0; i < plan->n_nodes; i++) {
-        const gmv_pack_node *node = &plan->nodes[i];
-        gmv_packed_entry *entry = &metadata->entries[i];
-        if (node->validity == GMV_PACK_NO_BUFFER)
-            continue;
-        const uint64_t ones = set_counts[plan->buffers[node->validity].below];
-        entry->null_count = (int32_t)(entry->size - (int64_t)GMV_MIN(ones, (uint64_t)entry->size));
+    for (size_t i = 0; i < plan->n_masks; i++) {
+        gmv_packed_entry *entry = &metadata->entries[plan->masked[i]];
+        const int64_t ones = (int64_t)GMV_MIN(set_counts[i], (uint64_t)entry->size);
+        entry->null_count = (int32_t)(entry->size - ones);
     }
 }

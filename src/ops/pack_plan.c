@@ -97,7 +97,7 @@ static gmv_status plan_add_validity(const plan_walk *walk, gmv_pack_node *node, 
                                                      .level = node->level,
                                                      .below = (uint32_t)walk->plan->n_masks,
                                                  });
-    walk->plan->n_masks++;
+    walk->plan->masked[walk->plan->n_masks++] = (uint32_t)(node - walk->plan->nodes);
     return GMV_OK;
 }
 
@@ -292,8 +292,11 @@ static gmv_status plan_allocate(gmv_pack_plan *plan, uint64_t n_entries, gmv_err
     plan->levels = gmv_calloc(n_entries + 1, sizeof *plan->levels);
     plan->buffers = gmv_calloc(2 * n_entries + 1, sizeof *plan->buffers);
     plan->classes = gmv_calloc(2 * n_entries + PLAN_CLASSES, sizeof *plan->classes);
+    plan->class_of = gmv_calloc(2 * n_entries + 1, sizeof *plan->class_of);
+    plan->masked = gmv_calloc(n_entries + 1, sizeof *plan->masked);
     plan->nbytes = gmv_calloc(plan->n_partitions, sizeof *plan->nbytes);
-    if (!plan->nodes || !plan->levels || !plan->buffers || !plan->classes || !plan->nbytes)
+    if (!plan->nodes || !plan->levels || !plan->buffers || !plan->classes || !plan->class_of ||
+        !plan->masked || !plan->nbytes)
         return gmv_fail_no_memory(err);
     return GMV_OK;
 }
@@ -333,9 +336,8 @@ static void plan_classify(gmv_pack_plan *plan)
     plan->n_classes = PLAN_CLASSES;
     for (size_t i = 0; i < plan->n_buffers; i++) {
         const gmv_split_buffer *buffer = &plan->buffers[i];
-        gmv_split_class *class = &plan->classes[plan_class(buffer)];
-        if (buffer->level > 0)
-            class = &plan->classes[plan->n_classes++];
+        plan->class_of[i] = (uint32_t)(buffer->level > 0 ? plan->n_classes++ : plan_class(buffer));
+        gmv_split_class *class = &plan->classes[plan->class_of[i]];
         class->kind = buffer->kind;
         class->level = buffer->level;
         class->width = buffer->width;
@@ -428,6 +430,8 @@ void gmv__pack_plan_fini(gmv_pack_plan *plan)
     gmv_free(plan->levels);
     gmv_free(plan->buffers);
     gmv_free(plan->classes);
+    gmv_free(plan->class_of);
+    gmv_free(plan->masked);
     gmv_free(plan->bounds);
     gmv_free(plan->nbytes);
     *plan = (gmv_pack_plan){0};

@@ -35,7 +35,9 @@ typedef struct gmv_pack_plan {
     size_t n_buffers;
     gmv_split_class *classes; /* of all buffers */
     size_t n_classes;
-    size_t n_masks; /* buffers of validity: their `below` counts them */
+    uint32_t *class_of; /* which of them a buffer is of */
+    uint32_t *masked;   /* the node of each mask, a mask being what `below` of its buffer says */
+    size_t n_masks;
     size_t n_partitions;
     int64_t *bounds;  /* [n_levels][n_partitions + 1], sorted */
     uint64_t *nbytes; /* of each partition's gpu_data */
