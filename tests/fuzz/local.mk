@@ -63,6 +63,12 @@ tests_fuzz_fuzz_body_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_fuzz_fuzz_body_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_body_LDADD = $(FUZZ_LIBS) $(FUZZ_CODEC_LIBS)
 
+fuzz_targets += tests/fuzz/fuzz_columns
+tests_fuzz_fuzz_columns_SOURCES = tests/fuzz/fuzz_columns.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_columns_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_fuzz_fuzz_columns_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_columns_LDADD = $(FUZZ_LIBS) $(FUZZ_CODEC_LIBS)
+
 fuzz_targets += tests/fuzz/fuzz_json
 tests_fuzz_fuzz_json_SOURCES = tests/fuzz/fuzz_json.c tests/fuzz/fuzz.h
 tests_fuzz_fuzz_json_CPPFLAGS = $(GMV_TEST_CPPFLAGS)

@@ -36,6 +36,30 @@ PATHS = [
     "view_00000000000000000000000001", "v%69ew_00000000000000000000000001", "view_0000000000000000000000000I",
     "..%2F..", "X%00zzz", "%", "%zz", "a+b", "%25", "pkd_7zzzzzzzzzzzzzzzzzzzzzzzzz", "",
 ]
+EMPTY, INT8, INT32, INT64, DICTIONARY32, STRING, LIST, DECIMAL128, STRUCT = 0, 1, 3, 4, 22, 23, 24, 27, 28
+
+
+def column(type_id, size, *children, data=1, mask=0, offset=0, scale=0):
+    """One column of fuzz_columns.c; data and mask are places in units of 8 bytes, 0 for none."""
+    head = struct.pack("<BbHBBBBB", type_id, scale, size, offset, data, mask, 0, len(children))
+    return (head + bytes(children)).ljust(16, b"\0")
+
+
+OFFSETS = struct.pack("<9i", 0, 1, 1, 4, 9, 9, 12, 20, 33)
+COLUMNS = [
+    column(INT32, 40) + column(STRING, 8, 0, data=60) + b"\xff".ljust(16) + bytes(8) + OFFSETS + "\u00e9t\u00e9".encode(),
+    column(INT64, 20) + column(STRING, 19, 0, data=60, mask=90) + b"\xff".ljust(16) + struct.pack("<5q", 0, 0, 3, 9, 11),
+    column(INT32, 40) + column(STRING, 8, 0) + column(LIST, 8, 0, 1, data=0) + column(LIST, 5, 0, 2, data=0, offset=2)
+    + b"\xff".ljust(16) + bytes(8) + OFFSETS,
+    column(INT32, 40) + column(STRUCT, 30, 0, 0, data=0, offset=3) + column(LIST, 30, 0, 1, data=0) + b"\xff".ljust(16)
+    + bytes(8) + OFFSETS * 3,
+    column(INT8, 30) + column(INT32, 40) + column(STRING, 8, 1) + column(DICTIONARY32, 25, 0, 2, data=0, mask=40)
+    + b"\xff".ljust(16) + bytes(range(200)),
+    column(EMPTY, 500, data=0) + column(INT32, 9) + column(LIST, 8, 1, 0, data=0) + column(STRUCT, 8, 2, 0, data=0)
+    + b"\xff".ljust(16) + struct.pack("<9i", -1, 5, 2**31 - 1, -2**31, 400, 3, 499, 500, 501),
+    column(DECIMAL128, 20, data=2, scale=-5) + column(INT32, 0, data=0) + column(STRING, 0, data=0)
+    + column(LIST, 0, 1, 2, data=0) + b"\xff".ljust(16) + bytes(range(99, 0, -1)),
+]
 
 
 def payloads(cases):
@@ -57,6 +81,7 @@ def main():
         "body": [json.dumps(body, ensure_ascii=False).encode() for body in BODIES] + list(payloads(cases)),
         "range": [struct.pack("<Q", sizes[i % 3 if i > 9 else 0]) + text.encode() for i, text in enumerate(RANGES)],
         "query": [text.encode() for text in QUERIES],
+        "columns": COLUMNS,
         "path": [text.encode() + bytes([63]) for text in PATHS],
     }
     for name, inputs in corpora.items():
