@@ -17,7 +17,8 @@
 
 #include "fake_cuda/fake_priv.h"
 
-#define MEMORY_MAGIC UINT64_C(0x6d656d3036)
+#define MEMORY_MAGIC 0x6d656d31u
+#define FIRST_GPU    6 /* the number of device 0 in handles */
 #define PAGE_NBYTES  UINT64_C(4096)
 #define EVENT_SLOTS  4096
 
@@ -28,9 +29,9 @@ typedef struct fake_share {
     uint64_t nbytes;
     uint32_t n_pages; /* that are mapped */
     uint32_t offset;  /* always 0 */
-    uint64_t magic;
-    uint32_t generation;
-    int32_t ordinal;
+    uint32_t gpu;
+    uint32_t magic;
+    uint64_t generation;
     uint32_t client;
     int32_t descriptor;
     uint64_t rest;
@@ -107,7 +108,7 @@ static CUresult ipc_export(CUipcMemHandle *out_handle, CUdeviceptr address)
                               .n_pages = (uint32_t)(span->mapped_nbytes / PAGE_NBYTES),
                               .magic = MEMORY_MAGIC,
                               .generation = span->generation,
-                              .ordinal = span->context->ordinal,
+                              .gpu = FIRST_GPU + (uint32_t)span->context->ordinal,
                               .client = ~(uint32_t)getpid(),
                               .descriptor = span->descriptor};
     memcpy(out_handle, &share, sizeof share);
@@ -129,7 +130,6 @@ static CUresult import_make(fake_context *context, const fake_share *share, fake
         return CUDA_ERROR_OUT_OF_MEMORY;
     *span = (fake_span){.kind = FAKE_IMPORT,
                         .context = context,
-                        .ordinal = share->ordinal,
                         .nbytes = share->nbytes < mapped_nbytes ? share->nbytes : mapped_nbytes,
                         .mapped_nbytes = mapped_nbytes};
     memcpy(span->handle, share, sizeof *share);
@@ -155,12 +155,12 @@ static bool ipc_is_contradicted(const fake_share *share)
     for (size_t i = 0; fake_span_import(i, (uint8_t *)&other); i++)
         if (other.client == share->client && other.descriptor == share->descriptor &&
             (other.process != share->process || other.began != share->began ||
-             other.magic != share->magic || other.rest != share->rest))
+             other.magic != share->magic || other.gpu != share->gpu || other.rest != share->rest))
             return true;
     return false;
 }
 
-/* Any device opens the memory: all are peers. */
+/* Any device opens the memory: all are peers, and the address does not tell whose it is. */
 static CUresult ipc_open(fake_context *context, CUdeviceptr *out_address, CUipcMemHandle handle,
                          unsigned flags)
 {
@@ -171,8 +171,8 @@ static CUresult ipc_open(fake_context *context, CUdeviceptr *out_address, CUipcM
         return CUDA_ERROR_UNKNOWN;
     }
     if (flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || share.magic != MEMORY_MAGIC ||
-        share.client != ~(uint32_t)share.process || share.ordinal < 0 ||
-        share.ordinal >= fake.n_devices)
+        share.client != ~(uint32_t)share.process || share.gpu < FIRST_GPU ||
+        share.gpu >= FIRST_GPU + (uint32_t)fake.n_devices)
         return CUDA_ERROR_INVALID_VALUE;
     if (share.process == getpid())
         return CUDA_ERROR_INVALID_CONTEXT;

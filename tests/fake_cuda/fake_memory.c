@@ -442,7 +442,7 @@ static CUresult pointer_attribute(void *out_value, CUpointer_attribute attribute
             span->kind == FAKE_HOST ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)out_value = span->kind == FAKE_IMPORT ? span->ordinal : span->context->ordinal;
+        *(int *)out_value = span->context->ordinal;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         *(unsigned *)out_value = span->kind == FAKE_ALLOCATION;

@@ -160,7 +160,6 @@ struct fake_span {
     fake_span *next;    /* FAKE_POOLED, free: in the pool */
     uint8_t handle[64]; /* FAKE_IMPORT: what was opened */
     uint64_t opens;     /* FAKE_IMPORT */
-    int ordinal;        /* FAKE_IMPORT: of the device that the bytes are on */
 };
 
 /* The live span that holds the address; NULL if none does. */

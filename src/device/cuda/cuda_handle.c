@@ -6,6 +6,9 @@
  * goes on writing to it, so that the C library finds its heap damaged at some later time (both seen
  * with driver 580). Such handles must be refused before the driver sees them.
  *
+ * A device also opens the memory of a peer, and nothing that the driver then says of the address
+ * tells whose it is. The handle does.
+ *
  * The layout is not documented, so it is checked against handles that the driver makes for us when
  * a device is opened. Where it is another one nothing is assumed, and every handle is let through.
  */
@@ -23,10 +26,11 @@ typedef struct memory_layout {
     uint64_t cookie;
     uint32_t process;
     uint32_t none;
-    uint64_t nbytes; /* from here to `kind`: of this piece of the allocation */
+    uint64_t nbytes; /* from here to `offset`: of this piece of the allocation */
     uint32_t n_pages;
     uint32_t offset;
-    uint64_t kind;
+    uint32_t gpu; /* the system's number of it, the same in every process */
+    uint32_t instance;
     uint64_t block;
     uint32_t client; /* this and `object`: names the allocation */
     uint32_t object;
@@ -73,6 +77,7 @@ static CUresult memory_learn(cuda_device *device)
         device->knows_memory_handles = layout.process == (uint32_t)getpid() && layout.none == 0 &&
                                        layout.nbytes == HANDLE_PROBE_NBYTES && layout.client != 0 &&
                                        layout.object != 0 && layout.rest == 0;
+        device->gpu_in_handles = layout.gpu;
     }
     if (cuda_is_lost(device, result))
         return result;
@@ -121,6 +126,11 @@ bool cuda_handle_is_event(const cuda_device *device, const uint8_t handle[GMV_IP
     return !device->knows_event_handles || event_is_sound(&layout);
 }
 
+bool cuda_handle_is_local(const cuda_device *device, const uint8_t handle[GMV_IPC_HANDLE_NBYTES])
+{
+    return !device->knows_memory_handles || memory_read(handle).gpu == device->gpu_in_handles;
+}
+
 uint64_t cuda_handle_key(const uint8_t handle[GMV_IPC_HANDLE_NBYTES])
 {
     memory_layout layout = memory_read(handle);
@@ -133,6 +143,6 @@ bool cuda_handles_agree(const cuda_device *device, const uint8_t a[GMV_IPC_HANDL
     memory_layout x = memory_read(a), y = memory_read(b);
     if (!device->knows_memory_handles || x.client != y.client || x.object != y.object)
         return true;
-    return x.cookie == y.cookie && x.process == y.process && x.none == y.none && x.kind == y.kind &&
-           x.block == y.block && x.rest == y.rest;
+    return x.cookie == y.cookie && x.process == y.process && x.none == y.none && x.gpu == y.gpu &&
+           x.instance == y.instance && x.block == y.block && x.rest == y.rest;
 }

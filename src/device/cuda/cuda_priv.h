@@ -110,6 +110,7 @@ typedef struct cuda_device {
     _Atomic uint64_t n_mappings; /* of imports */
     bool knows_memory_handles;   /* their layout; so the next */
     bool knows_event_handles;
+    uint32_t gpu_in_handles; /* how handles of memory name this device */
 } cuda_device;
 
 typedef struct cuda_memory {
@@ -234,6 +235,9 @@ gmv_status cuda_handles_learn(cuda_device *device, gmv_error *err);
 
 /* False: the driver must not see it. */
 bool cuda_handle_is_event(const cuda_device *device, const uint8_t handle[GMV_IPC_HANDLE_NBYTES]);
+
+/* False: the memory is on another device. */
+bool cuda_handle_is_local(const cuda_device *device, const uint8_t handle[GMV_IPC_HANDLE_NBYTES]);
 
 /* Equal for handles of the same allocation. */
 uint64_t cuda_handle_key(const uint8_t handle[GMV_IPC_HANDLE_NBYTES]);

@@ -135,8 +135,8 @@ static const char handle_gone[] =
     "the exporter is gone, or holds the memory in another context; export it again from a process "
     "that is running";
 static const char handle_elsewhere[] =
-    "the memory cannot be mapped on this device: it is another GPU's without peer access, or "
-    "another MIG instance's; compare the device's uuid";
+    "the memory is not on this device, but on another GPU or MIG instance; compare the device's "
+    "uuid, and have gmvd serve that device, too";
 
 static const handle_row handle_rows[] = {
     {CUDA_ERROR_INVALID_VALUE,
@@ -214,6 +214,10 @@ static void imports_wait(const cuda_import *import)
 static cuda_import *imports_join(cuda_import *fresh, CUresult *out_result)
 {
     bool agree;
+    if (!cuda_handle_is_local(fresh->device, fresh->handle)) {
+        *out_result = CUDA_ERROR_INVALID_DEVICE;
+        return NULL;
+    }
     cuda_import **head = &imports.buckets[handle_bucket(fresh->handle)];
     pthread_mutex_lock(&imports.lock);
     cuda_import *import = imports_find(fresh, &agree);
@@ -258,17 +262,6 @@ static CUresult import_check_mapped(const cuda_import *import)
     return is_inside ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* A device also opens what lies on a peer of it. An import is to be on the device of its bytes. */
-static CUresult import_check_device(const cuda_device *device, const cuda_import *import)
-{
-    int ordinal = -1;
-    CUresult result =
-        cuda.pointer_attribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, import->opened);
-    if (result != CUDA_SUCCESS)
-        return result;
-    return ordinal == device->base.info.ordinal ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-}
-
 /* Opens and measures; closed again if that fails, unless the device is lost with it. */
 static CUresult import_open(cuda_device *device, cuda_import *import)
 {
@@ -284,8 +277,6 @@ static CUresult import_open(cuda_device *device, cuda_import *import)
         result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
         result = import_check_mapped(import);
-    if (result == CUDA_SUCCESS)
-        result = import_check_device(device, import);
     if (result != CUDA_SUCCESS && !cuda_is_lost(device, result))
         (void)cuda.ipc_close(import->opened);
     return result;
