@@ -201,7 +201,9 @@ gmv_status gmv_query_flag(const gmv_query *query, const char *name, bool *out_va
         *out_value = false;
         return GMV_OK;
     }
-    if (parameter->value == NULL || strcmp(parameter->value, "true") == 0) {
+    /* "?verbose=" is how some clients write a bare name. */
+    if (parameter->value == NULL || parameter->value_length == 0 ||
+        strcmp(parameter->value, "true") == 0) {
         *out_value = true;
         return GMV_OK;
     }

@@ -43,7 +43,7 @@ GMV_NODISCARD gmv_status gmv_query_int64(const gmv_query *query, const char *nam
                                          int64_t maximum, int64_t absent, int64_t *out_value,
                                          gmv_error *err);
 
-/* "true" or "false"; bare means true; absent means false. */
+/* "true" or "false"; bare or empty means true; absent means false. */
 GMV_NODISCARD gmv_status gmv_query_flag(const gmv_query *query, const char *name, bool *out_value,
                                         gmv_error *err);
 

@@ -706,9 +706,6 @@ static gmv_status exchange_examine(gmv_exchange *exchange, const char *method_na
     gmv_method method = exchange_read_method(exchange, method_name);
     GMV_TRY(gmv_head_check_framing(&exchange->head, err));
     GMV_TRY(exchange_check_authority(exchange, err));
-    if (exchange->head.body_nbytes != 0 &&
-        (method == GMV_METHOD_GET || method == GMV_METHOD_DELETE))
-        return gmv_fail(err, GMV_ERR_REQUEST_MALFORMED, NULL, "%s takes no body", method_name);
     if (atomic_load_explicit(&exchange->server->service->draining, memory_order_relaxed))
         return gmv_fail(err, GMV_ERR_DRAINING, NULL, "the daemon is shutting down");
     GMV_TRY(exchange_route(exchange, method, err));

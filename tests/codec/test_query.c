@@ -175,7 +175,7 @@ Test(query, flags_are_true_false_or_bare)
         {"all", GMV_OK, true},
         {"all=true", GMV_OK, true},
         {"all=false", GMV_OK, false},
-        {"all=", GMV_ERR_REQUEST_MALFORMED, false},
+        {"all=", GMV_OK, true},
         {"all=1", GMV_ERR_REQUEST_MALFORMED, false},
         {"all=True", GMV_ERR_REQUEST_MALFORMED, false},
     };
