@@ -133,7 +133,7 @@ static gmv_status split_partition(gmv_stream *stream, const gmv_split *args, siz
                                   gmv_error *err)
 {
     uint64_t destination = args->destinations[partition];
-    uint64_t *counts = (uint64_t *)(void *)pointer_of(args->set_counts) + partition * args->n_masks;
+    uint64_t *counts = (void *)pointer_of(args->set_counts); /* NULL where there are no masks */
     for (size_t i = 0; i < args->n_buffers; i++) {
         const gmv_split_buffer *buffer = &args->buffers[i];
         int64_t set_count = 0;
@@ -142,7 +142,7 @@ static gmv_status split_partition(gmv_stream *stream, const gmv_split *args, siz
         destination += piece.capacity;
         GMV_TRY(copy_piece(stream, &piece, err));
         if (piece.is_bits)
-            counts[buffer->below] = (uint64_t)set_count;
+            counts[partition * args->n_masks + buffer->below] = (uint64_t)set_count;
     }
     return GMV_OK;
 }
