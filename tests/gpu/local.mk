@@ -2,6 +2,7 @@
 EXTRA_DIST += \
 	tests/gpu/conftest.py \
 	tests/gpu/fault.h \
+	tests/gpu/heap.c \
 	tests/gpu/plain_producer.c \
 	tests/gpu/poison.c \
 	tests/gpu/support.py \

@@ -234,6 +234,36 @@ def test_handles_with_flipped_bits(client, control, wait_until, neighbour):
     wait_until(lambda: mappings(client) == 0)
 
 
+@pytest.fixture
+def watched_heap(own_daemon):
+    """A daemon whose allocator notices writes to freed memory, the driver's too."""
+    if b"__asan_init" in pathlib.Path(integration.GMVD).read_bytes():
+        pytest.skip("the sanitizer has an allocator of its own")
+    return own_daemon(environment={"LD_PRELOAD": support.build_c("heap.c", "-shared", "-fPIC", "-fno-builtin", link_driver=False)})
+
+
+def test_damaged_handles_leave_the_heap_alone(watched_heap, neighbour):
+    client = watched_heap.client
+    made, other = (neighbour.export(nbytes=size, value=0x55) for size in (4 * MIB, 4096))
+    good = [import_ipc(client, made), import_ipc(client, other)]
+    opened = 0
+    for raw in (decode(made["handle"]), decode(other["handle"])):
+        for bit in range(512):
+            damaged = bytearray(raw)
+            damaged[bit // 8] ^= 1 << bit % 8
+            answer = client.call("POST", "/v1/buffers/import", timeout=30, json={"cuda_ipc": {"handle": base64.b64encode(damaged).decode()}})
+            if answer.status_code == 201:
+                opened += 1
+                client.delete(f"/v1/buffers/{answer.json()['id']}")
+    assert data(client, good[0]) == b"\x55" * (4 * MIB)
+    for buffer in good:
+        client.delete(f"/v1/buffers/{buffer['id']}")
+    watched_heap.stop()
+    log = watched_heap.log_text()
+    assert "the heap has been looked at" in log and "heap: " not in log, log[-3000:]
+    print(f"{opened} damaged handles opened")
+
+
 @pytest.mark.parametrize("skew", [1, 2, 3, 5, 7])
 def test_a_base_that_makes_an_aligned_pointer_misaligned(client, control, neighbour, skew):
     """A typed load there would end the context for everyone: it must be refused before."""
