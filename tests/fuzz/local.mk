@@ -69,6 +69,13 @@ tests_fuzz_fuzz_columns_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_fuzz_fuzz_columns_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_columns_LDADD = $(FUZZ_LIBS) $(FUZZ_CODEC_LIBS)
 
+# Unpacking whole: every floor up to ops, over a small device of the host backend.
+fuzz_targets += tests/fuzz/fuzz_unpack
+tests_fuzz_fuzz_unpack_SOURCES = tests/fuzz/fuzz_unpack.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_unpack_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_fuzz_fuzz_unpack_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_unpack_LDADD = $(FUZZ_LIBS) libgmv-ops.la libgmv-registry.la libgmv-device.la libgmv-model.la libgmv-base.la
+
 fuzz_targets += tests/fuzz/fuzz_json
 tests_fuzz_fuzz_json_SOURCES = tests/fuzz/fuzz_json.c tests/fuzz/fuzz.h
 tests_fuzz_fuzz_json_CPPFLAGS = $(GMV_TEST_CPPFLAGS)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the corpora of the model's fuzz targets from the test vectors.
 
-make_corpora.py [SOURCE_FOLDER]: replaces tests/fuzz/corpus/{typestr,slice,layout,packed_metadata}.
+make_corpora.py [SOURCE_FOLDER]: replaces tests/fuzz/corpus/{typestr,slice,layout,packed_metadata,unpack}.
 """
 
 import json
@@ -70,6 +70,48 @@ def layout_inputs(cases):
         yield case["name"], head + b"".join(map(int64, values))
 
 
+ENTRY = struct.Struct("<iiiiqqii")
+INT64, STRING, STRUCT, OLD_STRUCT, INT8 = 4, 23, 28, 27, 1
+
+
+def old_metadata(part):
+    """Headerless metadata as a release before 21.12 would have written it."""
+    data = bytes.fromhex(part["gpu_data_hex"])
+    entries = list(ENTRY.iter_unpack(bytes.fromhex(part["metadata_legacy_hex"])))
+    if not entries:
+        return b""
+    content = ENTRY.pack(*entries[0][:3], -1, *entries[0][4:])
+    characters = None
+    for position, entry in enumerate(entries[1:], 1):
+        if entry[0] == STRING and entry[6] == 1:
+            offsets = entries[position + 1]
+            end = offsets[4] + offsets[2] * (8 if offsets[0] == INT64 else 4)
+            width = 8 if offsets[0] == INT64 else 4
+            size = int.from_bytes(data[end - width:end], "little") if offsets[2] else 0
+            characters = position + 1, ENTRY.pack(INT8, 0, size, 0, entry[4] if size else -1, -1, 0, 0)
+            entry = (*entry[:4], -1, entry[5], 2, 0)
+        content += ENTRY.pack(OLD_STRUCT if entry[0] == STRUCT else entry[0], *entry[1:])
+        if characters and characters[0] == position:
+            content += characters[1]
+            characters = None
+    return content
+
+
+def old_inputs(cases):
+    for case in cases:
+        for number, part in enumerate(case["expected"]):
+            yield f"{case['name']}-{number}-old", int64(part["gpu_data_size"]) + old_metadata(part)
+
+
+def unpack_inputs(cases, old):
+    for case in cases:
+        for number, part in enumerate(case["expected"]):
+            metadata = old_metadata(part) if old else bytes.fromhex(part["metadata_hex"])
+            content = struct.pack("<H", len(metadata)) + metadata + bytes.fromhex(part["gpu_data_hex"])
+            if len(content) <= 2048:
+                yield f"{case['name']}-{number}{'-old' if old else ''}", content
+
+
 def packed_inputs(cases, errors):
     for case in cases:
         for number, part in enumerate(case["expected"]):
@@ -107,11 +149,10 @@ def main():
     write(corpus / "typestr", typestr_inputs(cai), 80)
     write(corpus / "slice", slice_inputs(vectors("slices_int64.json")), 40)
     write(corpus / "layout", layout_inputs(cai), 100)
-    write(
-        corpus / "packed_metadata",
-        packed_inputs(vectors("packed_metadata.json"), vectors("packed_errors.json")),
-        100,
-    )
+    packed = vectors("packed_metadata.json")
+    nested = [case for case in packed if any("children" in column and column["children"] for column in case["table"]["columns"])]
+    write(corpus / "packed_metadata", [*packed_inputs(packed, vectors("packed_errors.json")), *old_inputs(nested)], 140)
+    write(corpus / "unpack", [*unpack_inputs(packed, False), *unpack_inputs(nested, True)], 100)
 
 
 if __name__ == "__main__":
