@@ -108,10 +108,11 @@ def test_python_that_needs_a_gpu_compiles():
         compile(block[2], page.name, "exec")
 
 
-def test_pages_are_linked_and_links_lead_somewhere():
-    readme = (SOURCE / "README.md").read_text()
+def test_pages_are_linked_and_installed_and_links_lead_somewhere():
+    readme, installed = (SOURCE / "README.md").read_text(), (SOURCE / "docs" / "local.mk").read_text()
     for page in PAGES:
         assert f"docs/{page.name}" in readme, page.name
+        assert f"docs/{page.name}" in installed, page.name
     for text in [SOURCE / "README.md", SOURCE / "CONTRIBUTING.md", *PAGES]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text.read_text()):
             assert (text.parent / target).exists(), f"{text.name}: {target}"
