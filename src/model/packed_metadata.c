@@ -390,6 +390,10 @@ static gmv_status packed_check_offsets_child(const packed_reader *reader, size_t
         return packed_lie(reader->err,
                           "entry %zu: offsets cannot be null, but null_count is %" PRId32, i,
                           entry->null_count);
+    if (entry->null_mask_offset != PACKED_NONE)
+        return packed_lie(reader->err,
+                          "entry %zu: offsets have no null mask, but null_mask_offset is %" PRId64,
+                          i, entry->null_mask_offset);
     return GMV_OK;
 }
 

@@ -335,6 +335,11 @@ Test(packed_metadata, offsets_that_are_null_are_refused)
     cr_expect_eq(packed_try(bytes, sizeof bytes, SAMPLE_DATA, &metadata, &err),
                  GMV_ERR_METADATA_INVALID);
     cr_expect_not_null(strstr(err.message, "offsets cannot be null"));
+    /* A mask without nulls is refused, too: a table with it could not be packed again. */
+    packed_patch(bytes, 3, NULLS, 0);
+    cr_expect_eq(packed_try(bytes, sizeof bytes, SAMPLE_DATA, &metadata, &err),
+                 GMV_ERR_METADATA_INVALID);
+    cr_expect_not_null(strstr(err.message, "offsets have no null mask"));
 }
 
 Test(packed_metadata, no_cut_and_no_addition_is_read)

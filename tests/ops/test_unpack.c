@@ -5,6 +5,8 @@
  */
 #include "ops/unpack_support.h"
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 /* ---- vectors ------------------------------------------------------------------------------ */
 
 static int64_t int_of(const json_t *object, const char *key)
@@ -387,6 +389,174 @@ Test(unpack, everything_below_the_table_goes_with_it)
     cr_assert_eq(deletion.freed_count, 1 + 6 + 4 + 4 + 2);
     cr_assert_eq(world_look_up(&w, &deepest), GMV_ERR_HANDLE_DELETED);
     census_assert_equal(before, world_census(&w));
+    parcel_fini(&p);
+    fixture_close(&w);
+}
+
+/*
+ * Names over one list of strings, deleted in every order. What is alive can be read at any time;
+ * nothing is left in the end.
+ */
+enum { LIFE_NAMES = 7 };
+
+typedef struct life {
+    gmv_id ids[LIFE_NAMES]; /* buffer, view, table, packed, unpacked, split, table of a child */
+    uint64_t nbytes;
+} life;
+
+static gmv_node *life_get(world *w, const gmv_id *id)
+{
+    gmv_node *node = NULL;
+    const gmv_status status =
+        gmv_operation_get(&w->operation, id, GMV_KIND_ANY, NULL, &node, &w->err);
+    gmv_error_init(&w->err);
+    return status == GMV_OK ? node : NULL;
+}
+
+static life life_make(world *w, const parcel *p)
+{
+    life l = {.nbytes = 0};
+    gmv_buffer *buffer = fixture_buffer(w, p->gpu_data, p->gpu_data_nbytes);
+    gmv_view *view = fixture_view(w, &buffer->node, GMV_DTYPE_U1, (int64_t)p->gpu_data_nbytes, 0);
+    gmv_table *table, *other;
+    cr_assert_eq(parcel_unpack(w, p, view, &table), GMV_OK, "%s", w->err.message);
+    gmv_packed *packed = world_pack(w, table);
+    gmv_table *again = world_unpack(w, packed);
+    static const int64_t splits[] = {3};
+    size_t n;
+    gmv_packed **parts = world_split(w, again, splits, 1, &n);
+    cr_assert_eq(n, 2);
+    gmv_column *const column = again->columns[0]->children[1];
+    cr_assert_eq(gmv_table_create(&w->operation, &column, 1, false, 0, NULL, &other, &w->err),
+                 GMV_OK);
+    l.ids[0] = buffer->node.id;
+    l.ids[1] = view->node.id;
+    l.ids[2] = table->node.id;
+    l.ids[3] = packed->node.id;
+    l.ids[4] = again->node.id;
+    l.ids[5] = parts[1]->node.id;
+    l.ids[6] = other->node.id;
+    l.nbytes = p->gpu_data_nbytes + (uint64_t)packed->gpu_data_nbytes +
+               (uint64_t)parts[1]->gpu_data_nbytes;
+    const gmv_id first_part = parts[0]->node.id;
+    gmv_free(parts);
+    fixture_next(w);
+    world_delete(w, &first_part, GMV_IF_HELD_KEEP);
+    return l;
+}
+
+/* Everything that still has a name shows what it did. */
+static void life_expect(world *w, const life *l)
+{
+    gmv_node *node;
+    fixture_next(w);
+    for (size_t i = 0; i < LIFE_NAMES; i++) {
+        if (l->ids[i].kind != GMV_KIND_TABLE || !(node = life_get(w, &l->ids[i])))
+            continue;
+        gmv_packed *packed = world_pack(w, gmv_table_of(node));
+        uint8_t *bytes = world_read(w, world_gpu_data(w, packed));
+        cr_assert_gt(packed->gpu_data_nbytes, 0);
+        const uint8_t mask = bytes[0]; /* of lists, or of structs */
+        cr_assert_eq(mask, i == 6 ? 0xf7 : 0x3d);
+        free(bytes);
+        const gmv_id id = packed->node.id;
+        fixture_next(w);
+        world_delete(w, &id, GMV_IF_HELD_KEEP);
+    }
+    if ((node = life_get(w, &l->ids[3]))) {
+        uint8_t *bytes = world_read(w, world_gpu_data(w, gmv_packed_of(node)));
+        cr_assert_eq(memcmp(bytes + 384, "abbddddeghhiii", 14), 0);
+        free(bytes);
+    }
+    fixture_next(w);
+}
+
+static void life_delete(world *w, const parcel *p, const size_t order[LIFE_NAMES], bool looks,
+                        const census *before)
+{
+    const life l = life_make(w, p);
+    uint64_t freed_nbytes = 0;
+    for (size_t i = 0; i < LIFE_NAMES; i++) {
+        freed_nbytes += world_delete(w, &l.ids[order[i]], GMV_IF_HELD_KEEP).freed_nbytes;
+        if (looks)
+            life_expect(w, &l);
+    }
+    cr_assert_eq(freed_nbytes, l.nbytes);
+    census_assert_equal(*before, world_census(w));
+}
+
+static void life_in_every_order(world *w, const parcel *p, size_t order[LIFE_NAMES], size_t fixed,
+                                const census *before, size_t *n)
+{
+    if (fixed == LIFE_NAMES) {
+        life_delete(w, p, order, (*n)++ % 16 == 0, before);
+        return;
+    }
+    for (size_t i = fixed; i < LIFE_NAMES; i++) {
+        const size_t kept = order[fixed];
+        order[fixed] = order[i];
+        order[i] = kept;
+        life_in_every_order(w, p, order, fixed + 1, before, n);
+        order[i] = order[fixed];
+        order[fixed] = kept;
+    }
+}
+
+Test(unpack, names_over_nested_memory_can_go_in_any_order)
+{
+    world w;
+    fixture_open(&w);
+    parcel p = parcel_number(0);
+    const census before = world_census(&w);
+    size_t order[LIFE_NAMES] = {0, 1, 2, 3, 4, 5, 6}, n = 0;
+    life_in_every_order(&w, &p, order, 0, &before, &n);
+    cr_assert_eq(n, 5040);
+    parcel_fini(&p);
+    fixture_close(&w);
+}
+
+/* A released view, the emptied handle and a table unpacked before: the memory goes with the last.
+ */
+Test(unpack, release_leaves_a_nested_table_its_memory_in_any_order)
+{
+    static const size_t orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                       {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    world w;
+    fixture_open(&w);
+    parcel p = parcel_number(0);
+    const gmv_id source_view = parcel_view_id(&w, &p);
+    gmv_table *source;
+    cr_assert_eq(parcel_unpack(&w, &p, view_of(&w, &source_view), &source), GMV_OK);
+    const gmv_id source_id = source->node.id;
+    fixture_next(&w);
+    const census before = world_census(&w);
+    for (size_t i = 0; i < COUNT(orders); i++) {
+        gmv_packed *packed = world_pack(&w, gmv_table_of(life_get(&w, &source_id)));
+        gmv_table *table = world_unpack(&w, packed);
+        gmv_view *released = NULL;
+        cr_assert_eq(gmv_packed_release(&w.operation, packed, &released, &w.err), GMV_OK);
+        const gmv_id ids[] = {packed->node.id, released->node.id, table->node.id};
+        bool is_gone[3] = {false};
+        fixture_next(&w);
+        for (size_t k = 0; k < 3; k++) {
+            const bool had_gone = is_gone[1] && is_gone[2];
+            gmv_node *left = life_get(&w, &ids[2]);
+            if (left) {
+                gmv_packed *again = world_pack(&w, gmv_table_of(left));
+                uint8_t *bytes = world_read(&w, world_gpu_data(&w, again));
+                cr_assert_eq(memcmp(bytes + 384, "abbddddeghhiii", 14), 0);
+                free(bytes);
+                const gmv_id id = again->node.id;
+                fixture_next(&w);
+                world_delete(&w, &id, GMV_IF_HELD_KEEP);
+            }
+            const uint64_t freed =
+                world_delete(&w, &ids[orders[i][k]], GMV_IF_HELD_KEEP).freed_nbytes;
+            is_gone[orders[i][k]] = true;
+            cr_assert_eq(freed, !had_gone && is_gone[1] && is_gone[2] ? p.gpu_data_nbytes : 0);
+        }
+        census_assert_equal(before, world_census(&w));
+    }
     parcel_fini(&p);
     fixture_close(&w);
 }
