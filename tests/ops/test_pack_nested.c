@@ -4,7 +4,10 @@
  * lines that follow the format's words, and by the device. And what happens when their offsets
  * change meanwhile.
  */
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "ops/packed_support.h"
 
@@ -699,6 +702,43 @@ Test(pack, wild_offsets_lead_nowhere)
             cr_assert_eq(value, want[i], "offset %d is %lld", i, (long long)value);
         }
         free(bytes);
+    }
+    fixture_close(&w);
+}
+
+/* The exporter takes the offsets away, or the characters. */
+Test(pack, a_string_that_is_cut_short_makes_nothing)
+{
+    world w;
+    fixture_open(&w);
+    fixture_host_only(&w, "POSIX shared memory is the host backend's");
+    for (int is_offsets = 0; is_offsets < 2; is_offsets++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "/gmv-test-nested-%ld", (long)getpid());
+        const int descriptor = shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
+        cr_assert_geq(descriptor, 0);
+        cr_assert_eq(ftruncate(descriptor, 1 << 20), 0);
+        const gmv_import_shm request = {.name = name};
+        gmv_buffer *buffer = NULL;
+        cr_assert_eq(gmv_buffer_import_shm(&w.operation, &request, NULL, &buffer, &w.err), GMV_OK,
+                     "%s", w.err.message);
+        cr_assert_eq(shm_unlink(name), 0);
+        gmv_view *imported = fixture_view(&w, &buffer->node, GMV_DTYPE_U1, 1 << 18, 1 << 19);
+        static const int32_t rows[1001] = {[1000] = 1000};
+        gmv_view *offsets = is_offsets ? imported : world_view(&w, rows, sizeof rows);
+        gmv_view *characters = is_offsets ? world_view(&w, rows, sizeof rows) : imported;
+        gmv_column *child = unchecked(&w, GMV_CUDF_INT32, 1001, offsets, NULL, NULL, 0);
+        gmv_column *string = unchecked(&w, GMV_CUDF_STRING, 1000, characters, NULL, &child, 1);
+        gmv_table *table = world_table(&w, &string, 1);
+        gmv_packed *packed = world_pack(&w, table);
+        cr_assert_eq(packed->metadata.n_entries, 2);
+
+        cr_assert_eq(ftruncate(descriptor, 0), 0);
+        const census before = world_census(&w);
+        cr_assert_eq(gmv_pack(&w.operation, table, NULL, &packed, &w.err), GMV_ERR_MEMORY_LOST);
+        census_assert_equal(before, world_census(&w));
+        cr_assert_eq(close(descriptor), 0);
+        fixture_next(&w);
     }
     fixture_close(&w);
 }

@@ -12,7 +12,7 @@
 #include <gmv/base/alloc.h>
 #include <gmv/base/num.h>
 
-#define SPLIT_PIECES_MAX ((size_t)1 << 16) /* of one launch, unless a partition has more */
+#define SPLIT_PIECES_MAX ((size_t)1 << 17) /* of one launch, unless a partition has more */
 #define SPLIT_ALIGNMENT  256
 
 _Static_assert(sizeof(cuda_split_level) == sizeof(gmv_split_level) &&
@@ -151,7 +151,9 @@ static split_tables tables_of(const gmv_split *args)
 {
     split_tables tables = {0};
     size_t end = 0;
-    tables.per_launch = GMV_MIN(GMV_MAX(SPLIT_PIECES_MAX / args->n_buffers, (size_t)1), args->n);
+    const size_t most = GMV_MAX(SPLIT_PIECES_MAX / args->n_buffers, (size_t)1);
+    const size_t n_launches = (args->n + most - 1) / most;
+    tables.per_launch = (args->n + n_launches - 1) / n_launches;
     tables.buffers = tables_add(&end, args->n_buffers * sizeof *args->buffers);
     tables.bounds = tables_add(&end, args->n_levels * args->n_points * sizeof(int64_t));
     tables.places = tables_add(&end, (args->n + 1) * sizeof(cuda_split_place));

@@ -16,11 +16,12 @@ static int64_t cut(int64_t value, int64_t low, int64_t high)
     return value < low ? low : value > high ? high : value;
 }
 
+/* Read once: what is cut must be what was read. */
 GMV_CLIENT_MEMORY static int64_t load_offset(const uint8_t *address, uint32_t width)
 {
     if (width == 4)
-        return (int32_t)((const client_u32 *)(const void *)address)->value;
-    return (int64_t)((const client_u64 *)(const void *)address)->value;
+        return (int32_t)((const volatile client_u32 *)(const void *)address)->value;
+    return (int64_t)((const volatile client_u64 *)(const void *)address)->value;
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
