@@ -7,7 +7,9 @@ EXTRA_DIST += \
 	tests/integration/test_buffers.py \
 	tests/integration/test_contents.py \
 	tests/integration/test_columns_nested.py \
+	tests/integration/schemathesis.toml \
 	tests/integration/test_clients.py \
+	tests/integration/test_conformance.py \
 	tests/integration/test_cuda.py \
 	tests/integration/test_cuda_ipc.py \
 	tests/integration/test_docs.py \
