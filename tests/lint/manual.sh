@@ -57,20 +57,17 @@ manual_defaults_missing()
         done
 }
 
-# Options that the texts name: after the daemon's name anywhere; set apart by backquotes where they are not those of
-# Docker or of generators.
+# Options that the texts name, after the daemon's name or set apart by backquotes. Two pages are full of other
+# programs': Docker's, generators'.
 manual_unknown_in_texts()
 {
     sort -u "$work/table" >"$work/known"
     for text in README.md SECURITY.md docs/*.md; do
-        {
-            grep -oE 'gmvd (healthcheck )?--[a-z][a-z-]+' "$text"
-            case $text in
-                docs/containers.md | docs/clients.md) ;;
-                *) grep -oE '`--[a-z][a-z-]+' "$text" | grep -vx '`--json' ;;
-            esac
-        } | grep -oE '[a-z][a-z-]*$' | sort -u | comm -23 - "$work/known" |
-            sed "s|^|$text speaks of --|; s|\$|, which gmvd has not|"
+        case $text in
+            docs/containers.md | docs/clients.md) continue ;;
+        esac
+        grep -oE '(`|gmvd |healthcheck )--[a-z][a-z-]+' "$text" | grep -vx '`--json' | grep -oE '[a-z][a-z-]*$' |
+            sort -u | comm -23 - "$work/known" | sed "s|^|$text speaks of --|; s|\$|, which gmvd has not|"
     done
 }
 
