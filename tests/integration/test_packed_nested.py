@@ -2,12 +2,15 @@
 """Packed tables of strings, lists and structs over HTTP: inspect, unpack, and what lies about them."""
 
 import base64
+import random
 import struct
 
 import numpy
+import pyarrow
 import pytest
 
 from conftest import load_vectors
+from test_columns_nested import array_of, random_kind, upload, values
 
 VECTORS = {vector["name"]: vector for vector in load_vectors("packed_metadata.json")}
 PARTITIONS = [(name, index) for name, vector in VECTORS.items() for index in range(len(vector["expected"]))]
@@ -77,6 +80,55 @@ def test_vectors_are_inspected_and_unpacked(client, name, index):
                 assert inspected["num_rows"] == partition["num_rows"]
         table = client.post("/v1/packed/unpack_from_memoryviews", {"metadata": metadata, "gpu_data": gpu_data})
         assert [shown(client, column, gpu_data, base) for column in table["columns"]] == tree_of(partition["entries"])
+
+
+def has_packed_form(kind):
+    if pyarrow.types.is_null(kind) or pyarrow.types.is_dictionary(kind):
+        return False
+    if pyarrow.types.is_list(kind):
+        return has_packed_form(kind.value_type)
+    return all(has_packed_form(field.type) for field in kind) if pyarrow.types.is_struct(kind) else True
+
+
+def random_table(client, rng):
+    """Up to three columns of random types, cut anywhere, and the rows that they show."""
+    rows, columns, wanted = rng.choice([1, 8, 33, 70]), [], []
+    for _ in range(rng.randrange(1, 4)):
+        kind = random_kind(rng, 3)
+        while not has_packed_form(kind):
+            kind = random_kind(rng, 3)
+        first = rng.randrange(6)
+        array, want = array_of(rng, kind, first + rows + rng.randrange(4))
+        columns.append(upload(client, array, first, rows)["id"])
+        wanted.append(want[first:first + rows])
+    return client.post("/v1/tables", {"columns": columns}), wanted
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_tables_come_back_whole_and_in_parts(client, seed):
+    rng = random.Random(seed)
+    table, wanted = random_table(client, rng)
+    content = client.bytes(f"/v1/tables/{table['id']}/packed_stream")
+    data = client.view(numpy.frombuffer(content, "u1"))["id"] if content else None
+    packed = client.post(f"/v1/tables/{table['id']}/pack")
+    assert client.bytes(f"/v1/packed/{packed['id']}/data") == content
+
+    def rows_of(unpacked):
+        return [values(client, client.get(f"/v1/columns/{column}"), limit=1000) for column in unpacked["columns"]]
+
+    for version in (2, 0):
+        metadata = client.bytes(f"/v1/tables/{table['id']}/packed_metadata", params={"metadata_version": version})
+        body = {"metadata": base64.b64encode(metadata).decode(), "gpu_data": data}
+        unpacked = client.post("/v1/packed/unpack_from_memoryviews", body)
+        assert rows_of(unpacked) == wanted
+        again = client.post(f"/v1/tables/{unpacked['id']}/pack")
+        assert again["metadata"] == packed["metadata"]
+        assert client.bytes(f"/v1/packed/{again['id']}/data") == content
+    splits = sorted(rng.randrange(table["num_rows"] + 1) for _ in range(3))
+    parts = client.post(f"/v1/tables/{table['id']}/contiguous_split", {"splits": splits})["items"]
+    for part, first, end in zip(parts, [0, *splits], [*splits, table["num_rows"]]):
+        unpacked = client.post(f"/v1/packed/{part['id']}/unpack")
+        assert rows_of(unpacked) == [want[first:end] for want in wanted]
 
 
 def test_inspect_refuses_what_is_not_true(client, control):
