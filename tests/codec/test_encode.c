@@ -342,6 +342,46 @@ Test(encode, metadata_is_never_longer_than_its_bound)
     fixture_close(&f);
 }
 
+/* A column that is a child many times over makes trees far larger than what was posted. */
+Test(encode, a_huge_tree_leaves_its_metadata_to_the_bytes)
+{
+    enum { N = 70000 };
+    fixture f;
+    fixture_open(&f);
+    gmv_column *column = encode_make_column(&f);
+    gmv_table *table = NULL;
+    gmv_packed *packed = NULL;
+    gmv_view *gpu_data = NULL;
+    cr_assert_eq(gmv_table_create(&f.operation, &column, 1, false, 0, NULL, &table, &f.err),
+                 GMV_OK);
+    cr_assert_eq(gmv_pack(&f.operation, table, NULL, &packed, &f.err), GMV_OK);
+    cr_assert_eq(gmv_packed_gpu_data(&f.operation, packed, &gpu_data, &f.err), GMV_OK);
+    const gmv_packed_metadata kept = packed->metadata;
+    gmv_packed_entry *entries = calloc(N, sizeof *entries);
+    for (size_t i = 0; i < N; i++)
+        entries[i] = (gmv_packed_entry){.type_id = GMV_CUDF_INT8};
+    entries[0] = (gmv_packed_entry){.type_id = GMV_CUDF_STRUCT};
+    for (size_t n = N - 60000; n <= N; n += 60000) {
+        entries[0].num_children = (int32_t)n - 1;
+        packed->metadata =
+            (gmv_packed_metadata){.num_columns = 1, .n_entries = n, .entries = entries};
+        gmv_strbuf out = GMV_STRBUF_INIT;
+        gmv_json_writer writer = gmv_json_writer_over(&out);
+        gmv_encode_packed(&writer, f.engine.registry, packed, gpu_data, true);
+        cr_assert_lt(out.length, GMV_ENCODE_PACKED_NBYTES_MAX);
+        json_t *root = encode_read(&out);
+        const bool is_whole = n < N;
+        cr_assert_eq(json_is_array(json_object_get(root, "columns")), is_whole);
+        cr_assert_eq(json_is_null(json_object_get(root, "metadata")), !is_whole);
+        cr_assert_eq(json_integer_value(json_object_get(root, "metadata_nbytes")),
+                     (json_int_t)(16 + 40 * n));
+        json_decref(root);
+    }
+    packed->metadata = kept;
+    free(entries);
+    fixture_close(&f);
+}
+
 /* ---- handles
  * ------------------------------------------------------------------------------------- */
 
