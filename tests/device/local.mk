@@ -27,6 +27,11 @@ TESTS += tests/device/race_import
 tests_device_race_import_SOURCES = tests/device/race_import.c
 tests_device_race_import_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la
 
+check_PROGRAMS += tests/device/race_split
+TESTS += tests/device/race_split
+tests_device_race_split_SOURCES = tests/device/race_split.c
+tests_device_race_split_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la
+
 check_PROGRAMS += tests/device/test_vectors
 TESTS += tests/device/test_vectors
 tests_device_test_vectors_SOURCES = tests/device/test_vectors.c
