@@ -42,7 +42,7 @@ libgmvd_http_la_CFLAGS = $(AM_CFLAGS) $(MICROHTTPD_CFLAGS) $(JANSSON_CFLAGS)
 libgmvd_http_la_LIBADD = $(MICROHTTPD_LIBS) $(JANSSON_LIBS)
 
 # Files that the daemon serves as they are.
-EXTRA_DIST += openapi/docs.html openapi/gmvd.json openapi/gmvd.yaml
+EXTRA_DIST += openapi/baseline.json openapi/docs.html openapi/gmvd.json openapi/gmvd.yaml
 CLEANFILES += $(nodist_libgmvd_http_la_SOURCES)
 BUILT_SOURCES += $(nodist_libgmvd_http_la_SOURCES)
 

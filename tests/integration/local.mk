@@ -4,6 +4,7 @@ EXTRA_DIST += \
 	tests/integration/conftest.py \
 	tests/integration/cuda_exporter.py \
 	tests/integration/openapi_check.py \
+	tests/integration/openapi_compare.py \
 	tests/integration/test_buffers.py \
 	tests/integration/test_contents.py \
 	tests/integration/test_columns_nested.py \
@@ -21,6 +22,7 @@ EXTRA_DIST += \
 	tests/integration/test_lifetime.py \
 	tests/integration/test_lives.py \
 	tests/integration/test_main_job.py \
+	tests/integration/test_openapi_compatibility.py \
 	tests/integration/test_openapi_document.py \
 	tests/integration/test_options.py \
 	tests/integration/test_retries.py \
