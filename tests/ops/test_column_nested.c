@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Columns with children: what they accept and what they say of themselves. */
+#include <pthread.h>
+
 #include "ops/nested_support.h"
 
 static const int32_t ten_values[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
@@ -404,7 +406,7 @@ Test(column_nested, nesting_ends_at_the_deepest_level)
     world w;
     fixture_open(&w);
     gmv_column *column = NESTED_INT32(&w, 1, 2, 3);
-    for (int depth = 1; depth < GMV_COLUMN_DEPTH_MAX; depth++) {
+    for (uint32_t depth = 1; depth < GMV_COLUMN_DEPTH_MAX; depth++) {
         column = nested_over(&w, GMV_CUDF_STRUCT, 3, 0, NULL, NULL, &column, 1);
         cr_assert_eq(column->depth, depth);
     }
@@ -513,6 +515,122 @@ Test(column_nested, a_tree_lies_on_one_device)
     request.null_mask = NULL;
     request.children = &both[1];
     cr_assert_eq(nested_create(&w, &request)->device, 1);
+    fixture_close(&w);
+}
+
+/* ---- large ones --------------------------------------------------------------------------- */
+
+Test(column_nested, many_offsets_are_looked_at_on_the_bulk_lane)
+{
+    enum { N = 5 << 20 };
+    world w;
+    fixture_open(&w);
+    gmv_column *offsets = nested_elements(&w, GMV_CUDF_INT32, NULL, 0);
+    gmv_view *zeroes = world_view(&w, NULL, N * sizeof(int32_t));
+    offsets = world_column_over(&w, (gmv_cudf_type){GMV_CUDF_INT32, 0}, N, 0, zeroes, NULL);
+    const gmv_id id = offsets->node.id;
+    fixture_end(&w);
+    fixture_begin_lane(&w, GMV_LANE_SHORT);
+    gmv_node *node = NULL;
+    gmv_column *child, *column = NULL;
+    cr_assert_eq(gmv_operation_get(&w.operation, &id, GMV_KIND_COLUMN, NULL, &node, &w.err),
+                 GMV_OK);
+    child = gmv_column_of(node);
+    gmv_column_request request = {
+        .type = {GMV_CUDF_STRING, 0}, .size = N - 1, .children = &child, .n_children = 1};
+    cr_assert_eq(gmv_column_create(&w.operation, &request, NULL, &column, &w.err),
+                 GMV_MOVE_TO_BULK);
+    request.size = N / 5;
+    cr_assert_eq(gmv_column_create(&w.operation, &request, NULL, &column, &w.err), GMV_OK);
+    fixture_close(&w);
+}
+
+/* ---- what changes meanwhile --------------------------------------------------------------- */
+
+#define FLIPPED_ROWS 500
+
+typedef struct flipper {
+    int32_t *offsets;
+    _Atomic bool stopped;
+} flipper;
+
+/* Another process's writes: nobody orders them. */
+static __attribute__((no_sanitize("thread"))) void *flip(void *context)
+{
+    flipper *f = context;
+    for (uint32_t n = 0; !f->stopped; n = n * 1664525u + 1013904223u) {
+        volatile int32_t *offset = &f->offsets[(n >> 8) % (FLIPPED_ROWS + 1)];
+        *offset = (int32_t)(n ^ n << 7);
+        *offset = (int32_t)((n >> 8) % (FLIPPED_ROWS + 1));
+    }
+    return NULL;
+}
+
+static void assert_rows_are_there(const gmv_column_rows *rows)
+{
+    for (int64_t i = 0; rows->offsets && i < rows->count; i++)
+        cr_assert(rows->offsets[i] >= 0 && rows->offsets[i] <= rows->offsets[i + 1]);
+    if (rows->type.id == GMV_CUDF_LIST)
+        cr_assert_eq(rows->offsets[rows->count], rows->children[0].count);
+    if (rows->type.id == GMV_CUDF_STRING)
+        cr_assert_leq(rows->offsets[rows->count], FLIPPED_ROWS);
+    for (int64_t i = 0; rows->keys && i < rows->count; i++) {
+        const size_t child = GMV_COLUMN_KEY_CHILD(rows->keys[i]);
+        cr_assert_lt(child, rows->n_children);
+        cr_assert_lt(GMV_COLUMN_KEY_ROW(rows->keys[i]), rows->children[child].count);
+    }
+    for (size_t i = 0; i < rows->n_children; i++)
+        assert_rows_are_there(&rows->children[i]);
+}
+
+Test(column_nested, offsets_that_change_all_the_time_are_survived, .timeout = 60)
+{
+    world w;
+    fixture_open(&w);
+    fixture_host_only(&w, "the test writes to the memory itself");
+    int32_t good[FLIPPED_ROWS + 1];
+    char text[FLIPPED_ROWS];
+    for (int32_t i = 0; i <= FLIPPED_ROWS; i++)
+        good[i] = i;
+    memset(text, 'a', sizeof text);
+    gmv_column *offsets = nested_elements(&w, GMV_CUDF_INT32, good, FLIPPED_ROWS + 1);
+    gmv_column *strings = nested_over(&w, GMV_CUDF_STRING, FLIPPED_ROWS, 0,
+                                      world_view(&w, text, sizeof text), NULL, &offsets, 1);
+    gmv_column *lists = nested_list(&w, FLIPPED_ROWS, offsets, strings);
+    gmv_column *const parts[] = {offsets, lists};
+    gmv_column *words =
+        nested_over(&w, GMV_CUDF_DICTIONARY32, FLIPPED_ROWS, 0, NULL, NULL, parts, 2);
+    gmv_column *const columns[] = {lists, strings};
+    gmv_table *table = world_table(&w, columns, 2);
+
+    flipper f = {.offsets = (int32_t *)(uintptr_t)offsets->data->ptr};
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, flip, &f), 0);
+    for (int round = 0; round < 300; round++) {
+        gmv_column *const all[] = {strings, lists, words};
+        for (size_t i = 0; i < COUNT_OF(all); i++) {
+            gmv_column_rows rows;
+            const gmv_status status =
+                gmv_column_read_rows(&w.operation, all[i], 0, FLIPPED_ROWS, &rows, &w.err);
+            cr_assert_eq(status, GMV_OK, "%s", w.err.message);
+            assert_rows_are_there(&rows);
+            gmv_column_rows_fini(&rows);
+        }
+        const gmv_column_request request = {
+            .type = {GMV_CUDF_LIST, 0},
+            .size = FLIPPED_ROWS,
+            .children = lists->children,
+            .n_children = 2,
+        };
+        gmv_column *column = NULL;
+        gmv_status status = gmv_column_create(&w.operation, &request, NULL, &column, &w.err);
+        cr_assert(status == GMV_OK || status == GMV_ERR_VALUE, "%s", w.err.message);
+        gmv_packed *packed = NULL;
+        status = gmv_pack(&w.operation, table, NULL, &packed, &w.err);
+        cr_assert(status == GMV_OK || status == GMV_ERR_VALUE, "%s", w.err.message);
+    }
+    f.stopped = true;
+    pthread_join(thread, NULL);
     fixture_close(&w);
 }
 
