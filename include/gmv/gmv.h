@@ -18,6 +18,7 @@
 #include <gmv/model/bitmask.h>
 #include <gmv/model/cai.h>
 #include <gmv/model/cudf_type.h>
+#include <gmv/model/dlpack.h>
 #include <gmv/model/dtype.h>
 #include <gmv/model/dtype_float.h>
 #include <gmv/model/layout.h>

@@ -8,6 +8,8 @@ libgmvd_codec_la_SOURCES = \
 	src/codec/decode.c \
 	src/codec/decode.h \
 	src/codec/decode_priv.h \
+	src/codec/dlpack_json.c \
+	src/codec/dlpack_json.h \
 	src/codec/encode.c \
 	src/codec/encode.h \
 	src/codec/hexdump.c \

@@ -52,7 +52,18 @@ GMV_NODISCARD gmv_status gmv_find_columns(gmv_request *request, const gmv_refere
                                           const char *pointer, gmv_column ***out_columns,
                                           gmv_error *err);
 
+/*
+ * The bytes of an interprocess event, which only the CUDA backend can wait for. Pointer "/event".
+ * @retval GMV_ERR_BACKEND_UNSUPPORTED, GMV_ERR_HANDLE_INVALID
+ */
+GMV_NODISCARD gmv_status gmv_read_event(const gmv_request *request, const gmv_text *text,
+                                        uint8_t out_event[GMV_IPC_HANDLE_NBYTES], gmv_error *err);
+
 gmv_registry *gmv_request_registry(const gmv_request *request);
+
+/* A new view as the answer. */
+GMV_NODISCARD gmv_status gmv_reply_made_view(gmv_request *request, gmv_reply *reply, gmv_view *view,
+                                             gmv_error *err);
 
 /* A view's or a node's place under /v1 as Location, and 201. */
 void gmv_reply_made(gmv_reply *reply, const gmv_node *node);

@@ -8,8 +8,8 @@
 #include "codec/values.h"
 #include "http/handle_priv.h"
 
-static gmv_status view_answer_made(gmv_request *request, gmv_reply *reply, gmv_view *view,
-                                   gmv_error *err)
+gmv_status gmv_reply_made_view(gmv_request *request, gmv_reply *reply, gmv_view *view,
+                               gmv_error *err)
 {
     gmv_json_writer writer = gmv_json_writer_over(&reply->text);
     gmv_encode_view(&writer, gmv_request_registry(request), view);
@@ -69,8 +69,8 @@ static gmv_status payload_check_streams(const payload_members *members, gmv_erro
     return status;
 }
 
-static gmv_status payload_read_event(const gmv_request *request, const gmv_text *text,
-                                     uint8_t out_event[GMV_IPC_HANDLE_NBYTES], gmv_error *err)
+gmv_status gmv_read_event(const gmv_request *request, const gmv_text *text,
+                          uint8_t out_event[GMV_IPC_HANDLE_NBYTES], gmv_error *err)
 {
     if (!gmv_engine_has_cuda(request->operation->engine))
         return gmv_fail(err, GMV_ERR_BACKEND_UNSUPPORTED, "/event",
@@ -89,7 +89,7 @@ static gmv_status payload_run(gmv_request *request, gmv_reply *reply, void *cont
         gmv_find_reference(request, &members->buffer, GMV_KIND_BUFFER, "/buffer", &buffer, err));
     uint8_t event[GMV_IPC_HANDLE_NBYTES];
     if (members->event.text != NULL)
-        GMV_TRY(payload_read_event(request, &members->event, event, err));
+        GMV_TRY(gmv_read_event(request, &members->event, event, err));
     gmv_view_request view_request = {
         .cai = &members->payload.cai,
         .mask = members->payload.has_mask ? &members->payload.mask : NULL,
@@ -102,7 +102,7 @@ static gmv_status payload_run(gmv_request *request, gmv_reply *reply, void *cont
     gmv_creation creation = gmv_creation_labelled(&members->label);
     GMV_TRY(gmv_view_create(request->operation, &view_request, &creation, &view, err));
     document->payload = NULL;
-    return view_answer_made(request, reply, view, err);
+    return gmv_reply_made_view(request, reply, view, err);
 }
 
 GMV_HANDLER(view_create)
@@ -176,7 +176,7 @@ static gmv_status typed_run(gmv_request *request, gmv_reply *reply, void *contex
     GMV_TRY(gmv_view_check_typed(&typed, err));
     GMV_TRY(gmv_request_target(request, &parent, err));
     GMV_TRY(gmv_view_create_typed(request->operation, parent, &typed, &creation, &view, err));
-    return view_answer_made(request, reply, view, err);
+    return gmv_reply_made_view(request, reply, view, err);
 }
 
 GMV_HANDLER(typed_view_create)
@@ -220,7 +220,7 @@ static gmv_status slice_run(gmv_request *request, gmv_reply *reply, void *contex
     GMV_TRY(gmv_request_target(request, &parent, err));
     GMV_TRY(gmv_view_byte_slice(request->operation, gmv_view_of(parent), &slice, &creation, &view,
                                 err));
-    return view_answer_made(request, reply, view, err);
+    return gmv_reply_made_view(request, reply, view, err);
 }
 
 GMV_HANDLER(view_byte_slice)
@@ -250,7 +250,7 @@ static gmv_status copy_run(gmv_request *request, gmv_reply *reply, void *context
     GMV_TRY(gmv_request_target(request, &source, err));
     GMV_TRY(gmv_view_copy(request->operation, gmv_view_of(source), members->readonly, &creation,
                           &view, err));
-    return view_answer_made(request, reply, view, err);
+    return gmv_reply_made_view(request, reply, view, err);
 }
 
 GMV_HANDLER(view_copy)

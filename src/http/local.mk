@@ -6,6 +6,7 @@ libgmvd_http_la_SOURCES = \
 	src/http/handle_buffers.c \
 	src/http/handle_columns.c \
 	src/http/handle_common.c \
+	src/http/handle_dlpack.c \
 	src/http/handle_handles.c \
 	src/http/handle_kernels.c \
 	src/http/handle_look.c \

@@ -3,6 +3,7 @@ libgmv_model_la_SOURCES = \
 	src/model/bitmask.c \
 	src/model/cai.c \
 	src/model/cudf_type.c \
+	src/model/dlpack.c \
 	src/model/dtype.c \
 	src/model/dtype_float.c \
 	src/model/layout.c \
@@ -14,6 +15,7 @@ gmvmodel_HEADERS = \
 	include/gmv/model/bitmask.h \
 	include/gmv/model/cai.h \
 	include/gmv/model/cudf_type.h \
+	include/gmv/model/dlpack.h \
 	include/gmv/model/dtype.h \
 	include/gmv/model/dtype_float.h \
 	include/gmv/model/layout.h \

@@ -8,7 +8,7 @@ gmvops_HEADERS = include/gmv/ops/engine.h include/gmv/ops/operation.h \
 libgmv_ops_la_SOURCES += src/ops/draft_priv.h src/ops/mask_priv.h \
 	src/ops/engine.c src/ops/operation.c \
 	src/ops/buffer.c src/ops/buffer_bytes.c src/ops/buffer_upload.c \
-	src/ops/view.c src/ops/view_create.c src/ops/view_read.c src/ops/result.c \
+	src/ops/view.c src/ops/view_create.c src/ops/view_dlpack.c src/ops/view_read.c src/ops/result.c \
 	src/ops/mask_count.c src/ops/mask_input.c src/ops/mask_make.c
 
 # Columns and tables.

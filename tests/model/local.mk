@@ -20,6 +20,13 @@ tests_model_test_cudf_type_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_model_test_cudf_type_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_model_test_cudf_type_LDADD = libgmv-model.la libgmv-base.la $(GMV_TEST_LIBS)
 
+check_PROGRAMS += tests/model/test_dlpack
+TESTS += tests/model/test_dlpack
+tests_model_test_dlpack_SOURCES = tests/model/test_dlpack.c
+tests_model_test_dlpack_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_model_test_dlpack_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_model_test_dlpack_LDADD = libgmv-model.la libgmv-base.la $(GMV_TEST_LIBS)
+
 check_PROGRAMS += tests/model/test_dtype
 TESTS += tests/model/test_dtype
 tests_model_test_dtype_SOURCES = tests/model/test_dtype.c tests/support/vectors.h

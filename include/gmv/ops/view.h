@@ -4,6 +4,7 @@
 #define GMV_OPS_VIEW_H
 
 #include <gmv/model/cai.h>
+#include <gmv/model/dlpack.h>
 #include <gmv/model/slice.h>
 #include <gmv/ops/buffer.h>
 
@@ -103,6 +104,22 @@ typedef struct gmv_view_request {
 GMV_NODISCARD gmv_status gmv_view_create(gmv_operation *operation, gmv_view_request *request,
                                          const gmv_creation *creation, gmv_view **out_view,
                                          gmv_error *err);
+
+/*
+ * The same from a DLPack tensor, on whose memory nothing waits but for `event` (NULL: none).
+ * Pointers are below "/dlpack".
+ */
+GMV_NODISCARD gmv_status gmv_view_create_dlpack(gmv_operation *operation, const gmv_dlpack *tensor,
+                                                gmv_buffer *buffer, const uint8_t *event,
+                                                const gmv_creation *creation, gmv_view **out_view,
+                                                gmv_error *err);
+
+/*
+ * The view as a tensor in gmvd's address space.
+ * @retval GMV_ERR_VALUE  its strides cannot be told in elements
+ */
+GMV_NODISCARD gmv_status gmv_view_as_dlpack(const gmv_operation *operation, const gmv_view *view,
+                                            gmv_dlpack *out_tensor, gmv_error *err);
 
 /* POST /v1/buffers/{id}/views and /v1/views/{id}/views. */
 typedef struct gmv_typed_view_request {
