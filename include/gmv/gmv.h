@@ -14,6 +14,8 @@
 #include <gmv/base/strbuf.h>
 #include <gmv/device/device.h>
 #include <gmv/device/kernels.h>
+#include <gmv/device/partials.h>
+#include <gmv/device/reductions.h>
 #include <gmv/device/split.h>
 #include <gmv/model/bitmask.h>
 #include <gmv/model/cai.h>
@@ -28,6 +30,7 @@
 #include <gmv/ops/chunked_pack.h>
 #include <gmv/ops/column.h>
 #include <gmv/ops/engine.h>
+#include <gmv/ops/inspect.h>
 #include <gmv/ops/mask.h>
 #include <gmv/ops/operation.h>
 #include <gmv/ops/packed.h>

@@ -16,6 +16,7 @@
 
 #include <gmv/device/device.h>
 #include <gmv/device/kernels.h>
+#include <gmv/device/reductions.h>
 #include <gmv/device/split.h>
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -128,6 +129,13 @@ typedef struct gmv_backend_ops {
     gmv_status (*copy_pieces)(gmv_stream *, const gmv_copy_piece *, size_t, gmv_error *);
     gmv_status (*split_bounds)(gmv_stream *, const gmv_split_bounds *, gmv_error *);
     gmv_status (*split)(gmv_stream *, const gmv_split *, gmv_error *);
+
+    /* Reductions: contracts in reductions.h. */
+    gmv_status (*statistics)(gmv_stream *, const gmv_statistics_reduction *, gmv_error *);
+    gmv_status (*compare)(gmv_stream *, const gmv_comparison_reduction *, gmv_error *);
+    gmv_status (*histogram)(gmv_stream *, const gmv_histogram_reduction *, gmv_error *);
+    gmv_status (*hash_blocks)(gmv_stream *, const gmv_hash_blocks *, gmv_error *);
+    gmv_status (*crc32c)(gmv_stream *, const gmv_crc32c *, gmv_error *);
 } gmv_backend_ops;
 
 /* ---- bases that a backend embeds first ------------------------------------------------------- */
@@ -153,6 +161,12 @@ struct gmv_stream {
 
 /* Makes the base of a zeroed device; info is filled by the backend. */
 void gmv_device_init(gmv_device *device, const gmv_backend_ops *ops);
+
+/* What every call begins with: fails on a lost device, or if a test has chosen this call. */
+GMV_NODISCARD gmv_status gmv__device_enter(gmv_device *device, gmv_error *err);
+
+/* The row of elements.h that elements of this type are read by, -1 for complex numbers. */
+int gmv__element_of_dtype(gmv_dtype dtype);
 
 /* The status and message of a device that is lost. */
 gmv_status gmv_device_fail_lost(const gmv_device *device, gmv_error *err);

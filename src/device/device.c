@@ -87,7 +87,7 @@ static gmv_status device_fail_on_demand(gmv_device *device, gmv_error *err)
 }
 
 /* What every fallible call does first. */
-static gmv_status device_enter(gmv_device *device, gmv_error *err)
+gmv_status gmv__device_enter(gmv_device *device, gmv_error *err)
 {
     assert(device);
     if (GMV_UNLIKELY(gmv_device_is_lost(device, NULL)))
@@ -145,7 +145,7 @@ gmv_status gmv_memory_allocate(gmv_device *device, gmv_stream *stream, gmv_memor
 {
     assert(out_memory && stream && stream->device == device);
     assert(kind == GMV_MEMORY_EXPORTABLE || kind == GMV_MEMORY_ORDINARY);
-    GMV_TRY(device_enter(device, err));
+    GMV_TRY(gmv__device_enter(device, err));
     return device->ops->memory_allocate(device, stream, kind, contents, nbytes, out_memory, err);
 }
 
@@ -180,7 +180,7 @@ gmv_status gmv_memory_export(gmv_memory *memory, gmv_share *out_share, gmv_error
         [GMV_MEMORY_IMPORTED] = "the memory is imported; export it from the process that owns it",
     };
     assert(memory && out_share);
-    GMV_TRY(device_enter(memory->device, err));
+    GMV_TRY(gmv__device_enter(memory->device, err));
     if (memory->kind != GMV_MEMORY_EXPORTABLE || memory->nbytes == 0)
         return gmv_fail(err, GMV_ERR_NOT_EXPORTABLE, NULL, "%s", why[memory->kind]);
     return memory->device->ops->memory_export(memory, out_share, err);
@@ -190,7 +190,7 @@ gmv_status gmv_memory_import_shm(gmv_device *device, const char *name, int64_t n
                                  bool writable, gmv_memory **out_memory, gmv_error *err)
 {
     assert(name && out_memory);
-    GMV_TRY(device_enter(device, err));
+    GMV_TRY(gmv__device_enter(device, err));
     return device->ops->memory_import_shm(device, name, nbytes, writable, out_memory, err);
 }
 
@@ -199,7 +199,7 @@ gmv_status gmv_memory_import_ipc(gmv_device *device, const uint8_t handle[GMV_IP
                                  gmv_error *err)
 {
     assert(handle && out_memory);
-    GMV_TRY(device_enter(device, err));
+    GMV_TRY(gmv__device_enter(device, err));
     return device->ops->memory_import_ipc(device, handle, nbytes, writable, out_memory, err);
 }
 
@@ -209,7 +209,7 @@ gmv_status gmv_stream_create_with_priority(gmv_device *device, gmv_stream_priori
                                            gmv_stream **out_stream, gmv_error *err)
 {
     assert(out_stream);
-    GMV_TRY(device_enter(device, err));
+    GMV_TRY(gmv__device_enter(device, err));
     return device->ops->stream_create(device, priority, out_stream, err);
 }
 
@@ -232,7 +232,7 @@ gmv_device *gmv_stream_device(const gmv_stream *stream)
 gmv_status gmv_stream_use(gmv_stream *stream, gmv_memory *memory, gmv_error *err)
 {
     assert(stream);
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     if (!memory)
         return GMV_OK;
     assert(memory->device == stream->device);
@@ -242,7 +242,7 @@ gmv_status gmv_stream_use(gmv_stream *stream, gmv_memory *memory, gmv_error *err
 gmv_status gmv_stream_finish(gmv_stream *stream, gmv_error *err)
 {
     assert(stream);
-    gmv_status status = device_enter(stream->device, err);
+    gmv_status status = gmv__device_enter(stream->device, err);
     if (status == GMV_OK)
         return stream->device->ops->stream_finish(stream, err);
     /* A failure does not keep anything announced. */
@@ -259,14 +259,14 @@ gmv_status gmv_stream_wait_event(gmv_stream *stream,
                                  const uint8_t event_handle[GMV_IPC_HANDLE_NBYTES], gmv_error *err)
 {
     assert(stream && event_handle);
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     return stream->device->ops->stream_wait_event(stream, event_handle, err);
 }
 
 gmv_status gmv_copy_in(gmv_stream *stream, uint64_t destination, const void *source,
                        uint64_t nbytes, gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     if (nbytes == 0)
         return GMV_OK;
     assert(destination && source);
@@ -276,7 +276,7 @@ gmv_status gmv_copy_in(gmv_stream *stream, uint64_t destination, const void *sou
 gmv_status gmv_copy_out(gmv_stream *stream, void *destination, uint64_t source, uint64_t nbytes,
                         gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     if (nbytes == 0)
         return GMV_OK;
     assert(destination && source);
@@ -286,7 +286,7 @@ gmv_status gmv_copy_out(gmv_stream *stream, void *destination, uint64_t source, 
 gmv_status gmv_copy_within(gmv_stream *stream, uint64_t destination, uint64_t source,
                            uint64_t nbytes, gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     if (nbytes == 0)
         return GMV_OK;
     assert(destination && source);
@@ -296,7 +296,7 @@ gmv_status gmv_copy_within(gmv_stream *stream, uint64_t destination, uint64_t so
 gmv_status gmv_fill(gmv_stream *stream, uint64_t destination, uint8_t value, uint64_t nbytes,
                     gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     if (nbytes == 0)
         return GMV_OK;
     assert(destination);
@@ -307,7 +307,7 @@ gmv_status gmv_fill(gmv_stream *stream, uint64_t destination, uint8_t value, uin
 
 gmv_status gmv_kernel_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     assert(args->n >= 0 && args->output % 64 == 0 && args->output_nbytes % 64 == 0);
     assert((uint64_t)args->n <= args->output_nbytes * 8);
     return stream->device->ops->valid_if(stream, args, err);
@@ -316,14 +316,14 @@ gmv_status gmv_kernel_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv
 gmv_status gmv_kernel_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args,
                                     gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     assert(args->n >= 0 && args->bits.offset >= 0);
     return stream->device->ops->bits_to_bools(stream, args, err);
 }
 
 gmv_status gmv_kernel_copy_bits(gmv_stream *stream, const gmv_copy_bits *args, gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     assert(args->n >= 0 && args->bits.offset >= 0 && args->output % 64 == 0);
     assert((uint64_t)args->n <= args->output_nbytes * 8);
     return stream->device->ops->copy_bits(stream, args, err);
@@ -331,14 +331,14 @@ gmv_status gmv_kernel_copy_bits(gmv_stream *stream, const gmv_copy_bits *args, g
 
 gmv_status gmv_kernel_set_bits(gmv_stream *stream, const gmv_set_bits *args, gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     assert(args->range.begin >= 0 && args->range.begin <= args->range.end);
     return stream->device->ops->set_bits(stream, args, err);
 }
 
 gmv_status gmv_kernel_combine_bits(gmv_stream *stream, const gmv_combine_bits *args, gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     assert(args->n >= 0 && args->n_inputs >= 1 && args->output % 64 == 0);
     assert((uint64_t)args->n <= args->output_nbytes * 8);
     return stream->device->ops->combine_bits(stream, args, err);
@@ -346,14 +346,14 @@ gmv_status gmv_kernel_combine_bits(gmv_stream *stream, const gmv_combine_bits *a
 
 gmv_status gmv_kernel_count_bits(gmv_stream *stream, const gmv_count_bits *args, gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     assert(args->n_ranges == 0 || args->ranges);
     return stream->device->ops->count_bits(stream, args, err);
 }
 
 gmv_status gmv_kernel_find_bit(gmv_stream *stream, const gmv_find_bit *args, gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     assert(args->range.begin >= 0 && args->range.begin <= args->range.end);
     return stream->device->ops->find_bit(stream, args, err);
 }
@@ -361,7 +361,7 @@ gmv_status gmv_kernel_find_bit(gmv_stream *stream, const gmv_find_bit *args, gmv
 gmv_status gmv_kernel_check_indices(gmv_stream *stream, const gmv_check_indices *args,
                                     gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     assert(args->n >= 0 && args->validity.offset >= 0);
     assert(args->itemsize == 1 || args->itemsize == 2 || args->itemsize == 4 ||
            args->itemsize == 8);
@@ -371,7 +371,7 @@ gmv_status gmv_kernel_check_indices(gmv_stream *stream, const gmv_check_indices 
 
 gmv_status gmv_kernel_sequence(gmv_stream *stream, const gmv_sequence *args, gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     assert(args->n >= 0 && args->step >= 0 && args->output % 4 == 0);
     assert(args->n == 0 || (args->n - 1) * args->step <= INT32_MAX);
     return stream->device->ops->sequence(stream, args, err);
@@ -379,7 +379,7 @@ gmv_status gmv_kernel_sequence(gmv_stream *stream, const gmv_sequence *args, gmv
 
 gmv_status gmv_kernel_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     assert(args->layout && args->first >= 0 && args->count >= 0 && args->itemsize >= 1);
     return stream->device->ops->gather(stream, args, err);
 }
@@ -387,21 +387,21 @@ gmv_status gmv_kernel_gather(gmv_stream *stream, const gmv_gather *args, gmv_err
 gmv_status gmv_kernel_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, size_t n,
                                   gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     assert(n == 0 || pieces);
     return stream->device->ops->copy_pieces(stream, pieces, n, err);
 }
 
 gmv_status gmv_kernel_split_bounds(gmv_stream *stream, const gmv_split_bounds *args, gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     assert(args->n_levels >= 1 && args->levels && args->bounds);
     return stream->device->ops->split_bounds(stream, args, err);
 }
 
 gmv_status gmv_kernel_split(gmv_stream *stream, const gmv_split *args, gmv_error *err)
 {
-    GMV_TRY(device_enter(stream->device, err));
+    GMV_TRY(gmv__device_enter(stream->device, err));
     assert(args->first + args->n < args->n_points || args->n == 0);
     return stream->device->ops->split(stream, args, err);
 }

@@ -23,3 +23,9 @@ libgmv_ops_la_SOURCES += src/ops/packed_priv.h \
 	src/ops/packed.c src/ops/pack_plan.c src/ops/pack_layout.c src/ops/pack.c \
 	src/ops/unpack_priv.h src/ops/unpack_read.c src/ops/unpack.c \
 	src/ops/chunked_pack_priv.h src/ops/chunked_pack_sizes.c src/ops/chunked_pack.c
+
+# Looking inside arrays.
+gmvops_HEADERS += include/gmv/ops/inspect.h
+libgmv_ops_la_SOURCES += src/ops/inspect_priv.h src/ops/inspect_subject.c src/ops/inspect_statistics.c \
+	src/ops/inspect_histogram.c src/ops/inspect_checksum.c src/ops/inspect_compare.c
+libgmv_ops_la_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)

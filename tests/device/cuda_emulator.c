@@ -4,11 +4,15 @@
 
 #include <string.h>
 
+#include "device/cuda/kernels/compare.cuh"
 #include "device/cuda/kernels/gather.cuh"
+#include "device/cuda/kernels/hash.cuh"
+#include "device/cuda/kernels/histogram.cuh"
 #include "device/cuda/kernels/indices.cuh"
 #include "device/cuda/kernels/masks.cuh"
 #include "device/cuda/kernels/pieces.cuh"
 #include "device/cuda/kernels/split.cuh"
+#include "device/cuda/kernels/statistics.cuh"
 #include "device/cuda/kernels/valid.cuh"
 
 _Thread_local cuda_emulated cuda_emulated_now;

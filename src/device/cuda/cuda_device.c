@@ -256,6 +256,11 @@ static const gmv_backend_ops cuda_ops = {
     .copy_pieces = cuda_copy_pieces,
     .split_bounds = cuda_split_bounds,
     .split = cuda_split,
+    .statistics = cuda_statistics,
+    .compare = cuda_compare,
+    .histogram = cuda_histogram,
+    .hash_blocks = cuda_hash_blocks,
+    .crc32c = cuda_crc32c,
 };
 
 gmv_status gmv_cuda_device_count(int32_t *out_count, gmv_error *err)

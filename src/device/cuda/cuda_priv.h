@@ -13,6 +13,7 @@
  *   cuda_copy.c     copies and fills; pinned buffers for big transfers
  *   cuda_kernels.c  launching what kernels/ holds
  *   cuda_split.c    the same for whole packed tables
+ *   cuda_reductions.c  the same for kernels that make a few numbers of many elements
  *   cuda_none.c     instead of all these where there is no toolkit
  *
  * Locks: each of staging.lock, exports.lock and the table of imports' is held alone, for short
@@ -325,5 +326,14 @@ gmv_status cuda_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, si
                             gmv_error *err);
 gmv_status cuda_split_bounds(gmv_stream *stream, const gmv_split_bounds *args, gmv_error *err);
 gmv_status cuda_split(gmv_stream *stream, const gmv_split *args, gmv_error *err);
+
+/* ---- reductions (cuda_reductions.c) --------------------------------------------------- */
+
+gmv_status cuda_statistics(gmv_stream *stream, const gmv_statistics_reduction *args,
+                           gmv_error *err);
+gmv_status cuda_compare(gmv_stream *stream, const gmv_comparison_reduction *args, gmv_error *err);
+gmv_status cuda_histogram(gmv_stream *stream, const gmv_histogram_reduction *args, gmv_error *err);
+gmv_status cuda_hash_blocks(gmv_stream *stream, const gmv_hash_blocks *args, gmv_error *err);
+gmv_status cuda_crc32c(gmv_stream *stream, const gmv_crc32c *args, gmv_error *err);
 
 #endif

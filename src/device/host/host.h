@@ -10,6 +10,7 @@
  *   host_system.c   what the system lets the process have
  *   host_guard.c    surviving segments that are cut short
  *   host_kernels.c  kernels, on top of a set of inner loops: portable_set.c, avx2_set.c
+ *   host_reductions.c, host_hash.c  kernels that make a few numbers of many elements or bytes
  *
  * Locks: each of cache.lock, exports.lock and imports.lock is held alone, for short steps, and
  * never around a system call.
@@ -248,5 +249,14 @@ gmv_status host_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, si
                             gmv_error *err);
 gmv_status host_split_bounds(gmv_stream *stream, const gmv_split_bounds *args, gmv_error *err);
 gmv_status host_split(gmv_stream *stream, const gmv_split *args, gmv_error *err);
+
+/* ---- reductions (host_reductions.c, host_hash.c) -------------------------------------- */
+
+gmv_status host_statistics(gmv_stream *stream, const gmv_statistics_reduction *args,
+                           gmv_error *err);
+gmv_status host_compare(gmv_stream *stream, const gmv_comparison_reduction *args, gmv_error *err);
+gmv_status host_histogram(gmv_stream *stream, const gmv_histogram_reduction *args, gmv_error *err);
+gmv_status host_hash_blocks(gmv_stream *stream, const gmv_hash_blocks *args, gmv_error *err);
+gmv_status host_crc32c(gmv_stream *stream, const gmv_crc32c *args, gmv_error *err);
 
 #endif

@@ -241,6 +241,11 @@ static const gmv_backend_ops host_ops = {
     .copy_pieces = host_copy_pieces,
     .split_bounds = host_split_bounds,
     .split = host_split,
+    .statistics = host_statistics,
+    .compare = host_compare,
+    .histogram = host_histogram,
+    .hash_blocks = host_hash_blocks,
+    .crc32c = host_crc32c,
 };
 
 static const host_kernel_set *host_choose_kernels(const gmv_device_options *options)

@@ -11,6 +11,8 @@
 
 #include <stdint.h>
 
+#include <gmv/device/partials.h>
+
 #define GMV_CUDA_THREADS 256
 #define GMV_CUDA_PIECES  4 /* independent pieces of 16 bytes for each thread */
 
@@ -238,25 +240,140 @@ typedef struct cuda_sequence_args {
     uint32_t step;
 } cuda_sequence_args;
 
-#define GMV_CUDA_KERNEL_MAP(X)              \
-    X(valid_bytes, cuda_valid_args)         \
-    X(valid_f4, cuda_valid_args)            \
-    X(valid_f8, cuda_valid_args)            \
-    X(bits_to_bools, cuda_bools_args)       \
-    X(combine_bits, cuda_combine_args)      \
-    X(set_edges, cuda_edges_args)           \
-    X(count_bits, cuda_scan_args)           \
-    X(find_bit, cuda_scan_args)             \
-    X(check_indices, cuda_indices_args)     \
-    X(copy_pieces, cuda_pieces_args)        \
-    X(count_ranges, cuda_pieces_args)       \
-    X(sequence, cuda_sequence_args)         \
-    X(gather_1, cuda_gather_args)           \
-    X(gather_2, cuda_gather_args)           \
-    X(gather_4, cuda_gather_args)           \
-    X(gather_8, cuda_gather_args)           \
-    X(gather_16, cuda_gather_args)          \
-    X(split_bounds, cuda_split_bounds_args) \
-    X(split_pieces, cuda_split_args)
+/*
+ * gmv_statistics_...: a gmv_statistics_partial for each tile of GMV_CUDA_THREADS times as many
+ * elements as device/tiles.h says.
+ */
+typedef struct cuda_statistics_args {
+    uint64_t input;
+    cuda_bits validity;
+    uint64_t n;
+    uint64_t output;
+} cuda_statistics_args;
+
+/* gmv_compare_...: a gmv_comparison_partial for each tile, as above. */
+typedef struct cuda_compare_args {
+    uint64_t inputs[2];
+    cuda_bits validities[2];
+    uint64_t n;
+    uint64_t output;
+    double absolute, relative; /* tolerances */
+    uint32_t nan_equal;
+} cuda_compare_args;
+
+/* gmv_merge_statistics, gmv_merge_comparisons: one of each 2048 of n partials. */
+#define GMV_CUDA_MERGE_PIECES 8
+#define GMV_CUDA_MERGE_TILE   (GMV_CUDA_THREADS * GMV_CUDA_MERGE_PIECES)
+
+typedef struct cuda_merge_args {
+    uint64_t input;
+    uint64_t n;
+    uint64_t output;
+} cuda_merge_args;
+
+/*
+ * gmv_histogram: tiles of GMV_CUDA_HISTOGRAM_TILE elements. Adds to n_bins counts and those of
+ * below, above, not a number, infinite. `element` is the row of device/elements.h.
+ */
+#define GMV_CUDA_HISTOGRAM_PIECES 16
+#define GMV_CUDA_HISTOGRAM_TILE   (GMV_CUDA_THREADS * GMV_CUDA_HISTOGRAM_PIECES)
+
+typedef struct cuda_histogram_args {
+    uint64_t input;
+    cuda_bits validity;
+    uint64_t n;
+    uint64_t edges;
+    uint64_t n_bins;
+    uint64_t counts;
+    double first, last, scale;
+    uint32_t element;
+    uint32_t itemsize;
+} cuda_histogram_args;
+
+/*
+ * gmv_hash_xxh64, gmv_hash_xxh3: four threads for each of n blocks of block_nbytes, which is a
+ * multiple of 64.
+ */
+#define GMV_CUDA_HASH_LANES 4
+#define GMV_CUDA_HASH_TILE  (GMV_CUDA_THREADS / GMV_CUDA_HASH_LANES)
+
+typedef struct cuda_hash_args {
+    uint64_t input;
+    uint64_t block_nbytes;
+    uint64_t n;
+    uint64_t output;
+} cuda_hash_args;
+
+/*
+ * gmv_crc32c: tiles of GMV_CRC_TILE bytes, each of rows. A register per column of words: from row
+ * to row it is shifted by `shifts`, in the end by its column's factor. The last tile counts as
+ * filled with zeros, which last_factor takes back.
+ */
+#define GMV_CUDA_CRC_ROW     (GMV_CUDA_THREADS * 16)
+#define GMV_CUDA_CRC_ROWS    32
+#define GMV_CUDA_CRC_TILE    (GMV_CUDA_CRC_ROW * GMV_CUDA_CRC_ROWS)
+#define GMV_CUDA_CRC_NIBBLES 8
+
+typedef struct cuda_crc_tables {
+    uint32_t shifts[GMV_CUDA_CRC_NIBBLES][16];
+    uint32_t factors[GMV_CUDA_CRC_ROW / 4];
+} cuda_crc_tables;
+
+typedef struct cuda_crc_args {
+    uint64_t input;
+    uint64_t nbytes;
+    uint64_t tables; /* cuda_crc_tables, aligned to 16 */
+    uint64_t output;
+    uint32_t last_factor;
+} cuda_crc_args;
+
+/* A kernel for each row of device/elements.h. */
+#define GMV_CUDA_ELEMENT_ROWS(X, verb, type) \
+    X(verb##_u1, type)                       \
+    X(verb##_u2, type)                       \
+    X(verb##_u4, type)                       \
+    X(verb##_u8, type)                       \
+    X(verb##_i1, type)                       \
+    X(verb##_i2, type)                       \
+    X(verb##_i4, type)                       \
+    X(verb##_i8, type)                       \
+    X(verb##_b1, type)                       \
+    X(verb##_f2, type)                       \
+    X(verb##_bf16, type)                     \
+    X(verb##_f8_e4m3fn, type)                \
+    X(verb##_f8_e5m2, type)                  \
+    X(verb##_f4, type)                       \
+    X(verb##_f8, type)
+
+#define GMV_CUDA_KERNEL_MAP(X)                                 \
+    X(valid_bytes, cuda_valid_args)                            \
+    X(valid_f4, cuda_valid_args)                               \
+    X(valid_f8, cuda_valid_args)                               \
+    X(bits_to_bools, cuda_bools_args)                          \
+    X(combine_bits, cuda_combine_args)                         \
+    X(set_edges, cuda_edges_args)                              \
+    X(count_bits, cuda_scan_args)                              \
+    X(find_bit, cuda_scan_args)                                \
+    X(check_indices, cuda_indices_args)                        \
+    X(copy_pieces, cuda_pieces_args)                           \
+    X(count_ranges, cuda_pieces_args)                          \
+    X(sequence, cuda_sequence_args)                            \
+    X(gather_1, cuda_gather_args)                              \
+    X(gather_2, cuda_gather_args)                              \
+    X(gather_4, cuda_gather_args)                              \
+    X(gather_8, cuda_gather_args)                              \
+    X(gather_16, cuda_gather_args)                             \
+    X(split_bounds, cuda_split_bounds_args)                    \
+    X(split_pieces, cuda_split_args)                           \
+    GMV_CUDA_ELEMENT_ROWS(X, statistics, cuda_statistics_args) \
+    X(merge_statistics, cuda_merge_args)                       \
+    GMV_CUDA_ELEMENT_ROWS(X, compare, cuda_compare_args)       \
+    X(compare_c8, cuda_compare_args)                           \
+    X(compare_c16, cuda_compare_args)                          \
+    X(merge_comparisons, cuda_merge_args)                      \
+    X(histogram, cuda_histogram_args)                          \
+    X(hash_xxh64, cuda_hash_args)                              \
+    X(hash_xxh3, cuda_hash_args)                               \
+    X(crc32c, cuda_crc_args)
 
 #endif
