@@ -5,6 +5,7 @@
  */
 #include "codec/decode_priv.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -160,6 +161,14 @@ static gmv_status decode_check_clamped(const gmv_field *field, const json_t *val
     return gmv_decode_check_integer(value, "", err);
 }
 
+static gmv_status decode_check_number(const gmv_field *field, const json_t *value, gmv_error *err)
+{
+    if (gmv_json_type_of(value) == GMV_JSON_REAL || gmv_json_type_of(value) == GMV_JSON_INT64 ||
+        gmv_json_type_of(value) == GMV_JSON_BIG_INTEGER)
+        return GMV_OK;
+    return gmv_decode_fail_type(value, "a number", "", err);
+}
+
 static gmv_status decode_check_string(const gmv_field *field, const json_t *value, gmv_error *err)
 {
     if (gmv_json_type_of(value) == GMV_JSON_STRING)
@@ -256,6 +265,16 @@ static gmv_status decode_read_clamped(const gmv_field *field, const json_t *valu
     gmv_optional_int64 *out = target->place;
     out->given = true;
     out->value = gmv_json_clamped(value);
+    return GMV_OK;
+}
+
+static gmv_status decode_read_number(const gmv_field *field, const json_t *value,
+                                     const decode_target *target, gmv_error *err)
+{
+    double number = gmv_json_number(value);
+    if (!isfinite(number))
+        return gmv_fail(err, GMV_ERR_VALUE, "", "no double is as large as this number");
+    *(double *)target->place = number;
     return GMV_OK;
 }
 
@@ -443,6 +462,7 @@ static const decode_type decode_types[] = {
     [GMV_FIELD_INT64] = {decode_check_integer, decode_read_int64},
     [GMV_FIELD_OPTIONAL_INT64] = {decode_check_integer, decode_read_optional},
     [GMV_FIELD_CLAMPED_INT64] = {decode_check_clamped, decode_read_clamped},
+    [GMV_FIELD_NUMBER] = {decode_check_number, decode_read_number},
     [GMV_FIELD_TEXT] = {decode_check_string, decode_read_text},
     [GMV_FIELD_LABEL] = {decode_check_string, decode_read_label},
     [GMV_FIELD_NAME] = {decode_check_string, decode_read_name},

@@ -84,6 +84,7 @@ typedef enum gmv_field_type {
     GMV_FIELD_INT64,          /* int64_t */
     GMV_FIELD_OPTIONAL_INT64, /* gmv_optional_int64 */
     GMV_FIELD_CLAMPED_INT64,  /* gmv_optional_int64, integers of any length, saturated */
+    GMV_FIELD_NUMBER,         /* double, of an integer or a real */
     GMV_FIELD_TEXT,           /* gmv_text */
     GMV_FIELD_LABEL,          /* gmv_text of at most GMV_LABEL_CHARACTERS_MAX characters */
     GMV_FIELD_NAME,           /* int: the index in `names` */

@@ -423,6 +423,15 @@ int64_t gmv_json_clamped(const json_t *value)
     return marked != NULL && length > 1 && marked[1] == '-' ? INT64_MIN : INT64_MAX;
 }
 
+double gmv_json_number(const json_t *value)
+{
+    size_t length;
+    if (json_is_number(value))
+        return json_number_value(value);
+    const char *marked = reader_marked(value, &length);
+    return marked != NULL ? strtod(marked + 1, NULL) : 0;
+}
+
 size_t gmv_json_depth(const json_t *value)
 {
     size_t deepest = 0;

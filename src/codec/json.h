@@ -48,6 +48,9 @@ const char *gmv_json_type_name(gmv_json_type type);
 /* A value of type INT64 or BIG_INTEGER, saturated. */
 int64_t gmv_json_clamped(const json_t *value);
 
+/* A value of type INT64, BIG_INTEGER or REAL, rounded; infinite beyond the largest double. */
+double gmv_json_number(const json_t *value);
+
 /* How deep a value nests: 0 for scalars, 1 for {}. */
 size_t gmv_json_depth(const json_t *value);
 

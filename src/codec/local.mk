@@ -12,6 +12,8 @@ libgmvd_codec_la_SOURCES = \
 	src/codec/dlpack_json.h \
 	src/codec/encode.c \
 	src/codec/encode.h \
+	src/codec/encode_inspect.c \
+	src/codec/encode_inspect.h \
 	src/codec/hexdump.c \
 	src/codec/hexdump.h \
 	src/codec/ipc_handle.c \

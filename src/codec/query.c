@@ -2,6 +2,8 @@
 /* Query strings and path segments. Decoding never makes a text longer, so one block holds all. */
 #include "codec/query.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <gmv/base/alloc.h>
@@ -192,6 +194,69 @@ gmv_status gmv_query_int64(const gmv_query *query, const char *name, int64_t min
                                   (long long)minimum, (long long)maximum);
     *out_value = value;
     return GMV_OK;
+}
+
+static size_t query_digits(const char *text)
+{
+    return strspn(text, "0123456789");
+}
+
+/* The grammar of JSON: no blanks, no leading zeros, no hexadecimal, no words. */
+static bool query_is_number(const char *text)
+{
+    text += *text == '-';
+    size_t n_digits = query_digits(text);
+    if (n_digits == 0 || (n_digits > 1 && *text == '0'))
+        return false;
+    text += n_digits;
+    if (*text == '.') {
+        n_digits = query_digits(++text);
+        if (n_digits == 0)
+            return false;
+        text += n_digits;
+    }
+    if (*text == 'e' || *text == 'E') {
+        text++;
+        text += *text == '-' || *text == '+';
+        n_digits = query_digits(text);
+        if (n_digits == 0)
+            return false;
+        text += n_digits;
+    }
+    return *text == '\0';
+}
+
+gmv_status gmv_query_number(const gmv_query *query, const char *name, bool *out_given,
+                            double *out_value, gmv_error *err)
+{
+    const gmv_query_parameter *parameter = gmv_query_find(query, name);
+    *out_given = parameter != NULL;
+    if (parameter == NULL)
+        return GMV_OK;
+    double value = HUGE_VAL;
+    if (parameter->value != NULL && query_is_number(parameter->value))
+        value = strtod(parameter->value, NULL);
+    if (!isfinite(value))
+        return gmv_fail_parameter(err, GMV_ERR_REQUEST_MALFORMED, name, "%s must be a number",
+                                  name);
+    *out_value = value;
+    return GMV_OK;
+}
+
+gmv_status gmv_query_name(const gmv_query *query, const char *name, const char *const *names,
+                          int absent, int *out_index, gmv_error *err)
+{
+    const gmv_query_parameter *parameter = gmv_query_find(query, name);
+    *out_index = absent;
+    if (parameter == NULL)
+        return GMV_OK;
+    for (int i = 0; parameter->value != NULL && names[i] != NULL; i++) {
+        if (strcmp(parameter->value, names[i]) == 0) {
+            *out_index = i;
+            return GMV_OK;
+        }
+    }
+    return gmv_fail_parameter(err, GMV_ERR_REQUEST_MALFORMED, name, "%s has no such value", name);
 }
 
 gmv_status gmv_query_flag(const gmv_query *query, const char *name, bool *out_value, gmv_error *err)

@@ -43,6 +43,15 @@ GMV_NODISCARD gmv_status gmv_query_int64(const gmv_query *query, const char *nam
                                          int64_t maximum, int64_t absent, int64_t *out_value,
                                          gmv_error *err);
 
+/* A JSON number, finite; false in *out_given when it is not there. */
+GMV_NODISCARD gmv_status gmv_query_number(const gmv_query *query, const char *name, bool *out_given,
+                                          double *out_value, gmv_error *err);
+
+/* The index in `names`, which ends with NULL, or `absent`. */
+GMV_NODISCARD gmv_status gmv_query_name(const gmv_query *query, const char *name,
+                                        const char *const *names, int absent, int *out_index,
+                                        gmv_error *err);
+
 /* "true" or "false"; bare or empty means true; absent means false. */
 GMV_NODISCARD gmv_status gmv_query_flag(const gmv_query *query, const char *name, bool *out_value,
                                         gmv_error *err);

@@ -258,15 +258,35 @@ static const values_put values_by_cudf_type[GMV_CUDF_TYPE_COUNT] = {
     [GMV_CUDF_DECIMAL128] = values_put_decimal128,
 };
 
-void gmv_encode_elements(gmv_json_writer *writer, gmv_dtype dtype, const void *elements,
-                         int64_t count)
+static bool values_is_valid(const uint8_t *validity, int64_t i)
+{
+    return validity == NULL || ((unsigned)validity[i / 8] >> (i % 8) & 1) != 0;
+}
+
+void gmv_encode_element(gmv_json_writer *writer, gmv_dtype dtype, const void *element)
+{
+    values_by_dtype[dtype](writer, element, 0);
+}
+
+void gmv_encode_masked_elements(gmv_json_writer *writer, gmv_dtype dtype, const void *elements,
+                                const uint8_t *validity, int64_t count)
 {
     const unsigned char *at = elements;
     size_t itemsize = gmv_dtype_describe(dtype)->itemsize;
     gmv_json_open_array(writer);
-    for (int64_t i = 0; i < count; i++, at += itemsize)
-        values_by_dtype[dtype](writer, at, 0);
+    for (int64_t i = 0; i < count; i++, at += itemsize) {
+        if (values_is_valid(validity, i))
+            values_by_dtype[dtype](writer, at, 0);
+        else
+            gmv_json_put_null(writer);
+    }
     gmv_json_close_array(writer);
+}
+
+void gmv_encode_elements(gmv_json_writer *writer, gmv_dtype dtype, const void *elements,
+                         int64_t count)
+{
+    gmv_encode_masked_elements(writer, dtype, elements, NULL, count);
 }
 
 void gmv_encode_fixed_width(gmv_json_writer *writer, gmv_cudf_type type, const void *element)

@@ -15,6 +15,13 @@
 void gmv_encode_elements(gmv_json_writer *writer, gmv_dtype dtype, const void *elements,
                          int64_t count);
 
+/* The same, null where bit i of `validity` is 0 (NULL: all valid). */
+void gmv_encode_masked_elements(gmv_json_writer *writer, gmv_dtype dtype, const void *elements,
+                                const uint8_t *validity, int64_t count);
+
+/* One element. */
+void gmv_encode_element(gmv_json_writer *writer, gmv_dtype dtype, const void *element);
+
 /*
  * One element of a fixed-width column type, at any address: decimals exact as strings, timestamps
  * as ISO 8601, durations as integers. Years 1 to 9999 have four digits, all others a sign and as

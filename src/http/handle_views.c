@@ -290,7 +290,7 @@ GMV_HANDLER(view_data)
 }
 
 static void values_write(gmv_reply *reply, const gmv_view *view, int64_t first, int64_t count,
-                         const void *elements)
+                         const void *elements, const uint8_t *validity)
 {
     gmv_json_writer writer = gmv_json_writer_over(&reply->text);
     gmv_json_open_object(&writer);
@@ -304,7 +304,7 @@ static void values_write(gmv_reply *reply, const gmv_view *view, int64_t first, 
     gmv_json_member_int64(&writer, "offset", first);
     gmv_json_member_int64(&writer, "count", count);
     gmv_json_put_key(&writer, "values");
-    gmv_encode_elements(&writer, view->dtype, elements, count);
+    gmv_encode_masked_elements(&writer, view->dtype, elements, validity, count);
     gmv_json_close_object(&writer);
 }
 
@@ -321,14 +321,18 @@ GMV_HANDLER(view_values)
     void *elements = gmv_malloc((size_t)count * itemsize + 1);
     if (elements == NULL)
         return gmv_fail_no_memory(err);
+    uint8_t *validity = NULL;
     gmv_status status = GMV_OK;
     if (count > 0)
         status = gmv_view_read_elements(request->operation, view, first, count, elements, err);
+    if (status == GMV_OK)
+        status = gmv_view_read_validity(request->operation, view, first, count, &validity, err);
     if (status == GMV_OK) {
-        values_write(reply, view, first, count, elements);
+        values_write(reply, view, first, count, elements, validity);
         reply->caching = GMV_CACHING_NO_STORE;
         status = gmv_reply_finish(reply, err);
     }
+    gmv_free(validity);
     gmv_free(elements);
     return status;
 }

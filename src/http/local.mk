@@ -8,6 +8,7 @@ libgmvd_http_la_SOURCES = \
 	src/http/handle_common.c \
 	src/http/handle_dlpack.c \
 	src/http/handle_handles.c \
+	src/http/handle_inspect.c \
 	src/http/handle_kernels.c \
 	src/http/handle_look.c \
 	src/http/handle_packed.c \

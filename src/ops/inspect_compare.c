@@ -56,6 +56,12 @@ static gmv_status check_tolerance(double tolerance, const char *pointer, gmv_err
     return gmv_fail(err, GMV_ERR_VALUE, pointer, "a tolerance is finite and not negative");
 }
 
+gmv_status gmv_comparison_check(const gmv_comparison_request *request, gmv_error *err)
+{
+    GMV_TRY(check_tolerance(request->absolute_tolerance, "/absolute_tolerance", err));
+    return check_tolerance(request->relative_tolerance, "/relative_tolerance", err);
+}
+
 static gmv_status check_views(const gmv_view *a, const gmv_view *b, gmv_error *err)
 {
     if (a->dtype != b->dtype)
@@ -126,8 +132,7 @@ gmv_status gmv_inspect_compare(gmv_operation *operation, gmv_node *subject, gmv_
     gmv_subject subjects[2];
     gmv_comparison_partial partial = gmv_comparison_none();
     uint64_t nbytes;
-    GMV_TRY(check_tolerance(request->absolute_tolerance, "/absolute_tolerance", err));
-    GMV_TRY(check_tolerance(request->relative_tolerance, "/relative_tolerance", err));
+    GMV_TRY(gmv_comparison_check(request, err));
     GMV_TRY(describe_both(operation, subject, other, subjects, err));
     if (!gmv_add_checked(gmv__subject_nbytes(&subjects[0]), gmv__subject_nbytes(&subjects[1]),
                          &nbytes))

@@ -27,5 +27,6 @@ libgmv_ops_la_SOURCES += src/ops/packed_priv.h \
 # Looking inside arrays.
 gmvops_HEADERS += include/gmv/ops/inspect.h
 libgmv_ops_la_SOURCES += src/ops/inspect_priv.h src/ops/inspect_subject.c src/ops/inspect_statistics.c \
-	src/ops/inspect_histogram.c src/ops/inspect_checksum.c src/ops/inspect_compare.c
+	src/ops/inspect_histogram.c src/ops/inspect_checksum.c src/ops/inspect_compare.c \
+	src/ops/inspect_validity.c
 libgmv_ops_la_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS)

@@ -8,6 +8,7 @@
  *
  * A plain program that prints TAP: it runs under compute-sanitizer as it is.
  */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include <gmv/base/alloc.h>
 #include <gmv/base/num.h>
 #include <gmv/device/kernels.h>
+#include <gmv/device/reductions.h>
 #include <gmv/device/split.h>
 
 #ifndef DIFFERENTIAL_ROUNDS
@@ -854,6 +856,264 @@ static bool case_split(pair *p, int64_t n)
     return equal;
 }
 
+/* ---- reductions ------------------------------------------------------------------------------ */
+
+#define UNIT 0x1p-53 /* the bounds of reductions.h count in these */
+
+static gmv_dtype random_dtype(pair *p, bool ordered)
+{
+    gmv_dtype dtype;
+    do
+        dtype = (gmv_dtype)random_below(p, GMV_DTYPE_COUNT);
+    while (ordered && !gmv_dtype_is_ordered(dtype));
+    return dtype;
+}
+
+/* Half of the inputs are of numbers that are alike, so that moments are finite and hard. */
+static block elements_make(pair *p, gmv_dtype dtype, int64_t n)
+{
+    size_t itemsize = gmv_dtype_describe(dtype)->itemsize;
+    block b = block_input(p, (size_t)n * itemsize);
+    uint8_t *bytes = b.bytes + b.offset;
+    int64_t around = random_below(p, 3) ? 1000000 : 0;
+    if (random_below(p, 2))
+        return b;
+    for (int64_t i = 0; i < n && (dtype == GMV_DTYPE_F4 || dtype == GMV_DTYPE_F8); i++) {
+        double value = (double)(around + random_below(p, 1000)) / 8;
+        float narrow = (float)value;
+        if (random_below(p, 50))
+            memcpy(bytes + (size_t)i * itemsize,
+                   itemsize == 4 ? (const void *)&narrow : (const void *)&value, itemsize);
+    }
+    for (int64_t i = 0; i < n && itemsize == 8 && dtype != GMV_DTYPE_F8; i++)
+        bytes[(size_t)i * 8 + 7] = bytes[(size_t)i * 8 + 6] = 0;
+    block_upload(p, &b);
+    return b;
+}
+
+static bool bit_is_set(const bits_input *bits, int64_t i)
+{
+    if (!bits->present)
+        return true;
+    const uint8_t *bytes = bits->block.bytes + bits->block.offset;
+    return bytes[(bits->offset + i) / 8] >> (bits->offset + i) % 8 & 1;
+}
+
+/* All |x| that count, added. */
+static double magnitude_of(const block *input, const bits_input *valid, gmv_dtype dtype, int64_t n)
+{
+    size_t itemsize = gmv_dtype_describe(dtype)->itemsize;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double value =
+            gmv_element_value(dtype, input->bytes + input->offset + (size_t)i * itemsize);
+        if (isfinite(value) && bit_is_set(valid, i))
+            sum += fabs(value);
+    }
+    return sum;
+}
+
+/* Where one side overflows the other may be about to. */
+static bool close_enough(pair *p, const char *what, double host, double cuda, double bound)
+{
+    if (!isfinite(host) || !isfinite(cuda) || fabs(host - cuda) <= bound)
+        return true;
+    return differ(p, "%s: host %.17g, CUDA %.17g, at most %.3g apart", what, host, cuda, bound);
+}
+
+static bool statistics_equal(pair *p, const gmv_statistics_partial *sides, double magnitude)
+{
+    const gmv_statistics_partial *a = &sides[0], *b = &sides[1];
+    if (a->n != b->n || a->nan_count != b->nan_count || a->inf_count != b->inf_count ||
+        a->zero_count != b->zero_count || a->min_key != b->min_key || a->max_key != b->max_key ||
+        a->sum_low != b->sum_low || a->sum_high != b->sum_high)
+        return differ(p, "of %llu and %llu elements: counts, extremes or integer sums differ",
+                      (unsigned long long)a->n, (unsigned long long)b->n);
+    double n = (double)GMV_MAX(a->n, UINT64_C(1)), deviation = sqrt(a->squares / n);
+    double condition = deviation > 0 ? 1 + fabs(a->mean) / deviation : 0;
+    double flat = magnitude * magnitude / n * UNIT * UNIT * 16; /* all elements the same */
+    return close_enough(p, "sum", a->sum + a->sum_error, b->sum + b->sum_error,
+                        256 * UNIT * magnitude) &&
+           close_enough(p, "mean", a->mean, b->mean, 256 * UNIT * magnitude / n) &&
+           close_enough(p, "squares", a->squares, b->squares,
+                        4096 * UNIT * condition * a->squares + flat);
+}
+
+static bool case_statistics(pair *p, int64_t n)
+{
+    gmv_dtype dtype = random_dtype(p, true);
+    gmv_statistics_partial sides[SIDES];
+    n /= gmv_dtype_describe(dtype)->itemsize;
+    block input = elements_make(p, dtype, n);
+    block scratch = block_output(p, (size_t)gmv_statistics_scratch_nbytes(dtype, n), 0);
+    bits_input validity = bits_make(p, n);
+    for (int s = 0; s < SIDES; s++) {
+        must(gmv_kernel_statistics(
+            p->streams[s],
+            &(gmv_statistics_reduction){.dtype = dtype,
+                                        .input = block_address(&input, s),
+                                        .validity = bits_on(&validity, s),
+                                        .n = n,
+                                        .scratch = block_address(&scratch, s)},
+            &err));
+        must(gmv_copy_out(p->streams[s], &sides[s], block_address(&scratch, s), sizeof sides[s],
+                          &err));
+    }
+    finish(p);
+    bool equal = statistics_equal(p, sides, magnitude_of(&input, &validity, dtype, n));
+    block_free(&input);
+    block_free(&scratch);
+    bits_free(&validity);
+    return equal;
+}
+
+/* A copy of the elements in which some bytes are others. */
+static block elements_change(pair *p, const block *input, size_t nbytes)
+{
+    block b = block_make(p, input->capacity, input->offset);
+    memcpy(b.bytes, input->bytes, b.capacity);
+    for (int64_t left = random_below(p, 4) ? random_below(p, 20) : 0; left > 0 && nbytes; left--)
+        b.bytes[b.offset + (size_t)random_below(p, (int64_t)nbytes)] ^= (uint8_t)random_next(p);
+    block_upload(p, &b);
+    return b;
+}
+
+static bool comparisons_equal(pair *p, const gmv_comparison_partial *sides)
+{
+    const gmv_comparison_partial *a = &sides[0], *b = &sides[1];
+    if (a->n != b->n || a->differing != b->differing || a->first != b->first ||
+        a->integer_difference != b->integer_difference)
+        return differ(p, "host has %llu that differ, from %lld on, CUDA %llu from %lld on",
+                      (unsigned long long)a->differing, (long long)a->first,
+                      (unsigned long long)b->differing, (long long)b->first);
+    return close_enough(p, "difference", a->difference, b->difference, 4 * UNIT * a->difference) &&
+           close_enough(p, "relative difference", a->relative_difference, b->relative_difference,
+                        8 * UNIT * a->relative_difference);
+}
+
+static bool case_compare(pair *p, int64_t n)
+{
+    gmv_dtype dtype = random_dtype(p, false);
+    size_t itemsize = gmv_dtype_describe(dtype)->itemsize;
+    gmv_comparison_partial sides[SIDES];
+    n /= (int64_t)itemsize;
+    block a = elements_make(p, dtype, n), b = elements_change(p, &a, (size_t)n * itemsize);
+    block scratch = block_output(p, (size_t)gmv_comparison_scratch_nbytes(dtype, n), 0);
+    bits_input valid_a = bits_make(p, n), valid_b = bits_make(p, n);
+    bool alike = random_below(p, 2), nan_equal = random_below(p, 2);
+    double tolerance = random_below(p, 2) ? 0 : 0.5;
+    for (int s = 0; s < SIDES; s++) {
+        must(gmv_kernel_compare(
+            p->streams[s],
+            &(gmv_comparison_reduction){
+                .dtype = dtype,
+                .inputs = {block_address(&a, s), block_address(&b, s)},
+                .validities = {bits_on(&valid_a, s), bits_on(alike ? &valid_a : &valid_b, s)},
+                .n = n,
+                .nan_equal = nan_equal,
+                .absolute_tolerance = tolerance,
+                .relative_tolerance = tolerance / 1024,
+                .scratch = block_address(&scratch, s)},
+            &err));
+        must(gmv_copy_out(p->streams[s], &sides[s], block_address(&scratch, s), sizeof sides[s],
+                          &err));
+    }
+    finish(p);
+    bool equal = comparisons_equal(p, sides);
+    block_free(&a);
+    block_free(&b);
+    block_free(&scratch);
+    bits_free(&valid_a);
+    bits_free(&valid_b);
+    return equal;
+}
+
+/* Few bins and many, around numbers that are there or not. */
+static bool case_histogram(pair *p, int64_t n)
+{
+    gmv_dtype dtype = random_dtype(p, true);
+    int64_t n_bins = 1 + random_below(p, random_below(p, 4) ? 100 : 5000);
+    n /= gmv_dtype_describe(dtype)->itemsize;
+    block input = elements_make(p, dtype, n);
+    block edges = block_input(p, (size_t)(n_bins + 1) * sizeof(double));
+    block counts = block_output(p, (size_t)(n_bins + GMV_HISTOGRAM_RESTS) * sizeof(uint64_t), 0);
+    bits_input validity = bits_make(p, n);
+    double first = (double)random_below(p, 300000) - 150000, width = 1. / (1 << random_below(p, 9));
+    double *values = (double *)(void *)(edges.bytes + edges.offset);
+    for (int64_t i = 0; i <= n_bins; i++)
+        values[i] = first + (double)i * width;
+    memset(counts.bytes + counts.offset, 0, (size_t)(n_bins + GMV_HISTOGRAM_RESTS) * 8);
+    block_upload(p, &edges);
+    block_upload(p, &counts);
+    for (int s = 0; s < SIDES; s++)
+        must(gmv_kernel_histogram(p->streams[s],
+                                  &(gmv_histogram_reduction){.dtype = dtype,
+                                                             .input = block_address(&input, s),
+                                                             .validity = bits_on(&validity, s),
+                                                             .n = n,
+                                                             .edges = block_address(&edges, s),
+                                                             .n_bins = n_bins,
+                                                             .first_edge = values[0],
+                                                             .last_edge = values[n_bins],
+                                                             .counts = block_address(&counts, s)},
+                                  &err));
+    bool equal = block_equal(p, &counts, "counts");
+    block_free(&input);
+    block_free(&edges);
+    block_free(&counts);
+    bits_free(&validity);
+    return equal;
+}
+
+/* Checksums take what is aligned to 16: the bytes begin where the allocation does. */
+static block bytes_make(pair *p, size_t nbytes)
+{
+    block b = block_make(p, (size_t)gmv_round_up(nbytes ? nbytes : 1, 64), 0);
+    random_fill(p, b.bytes, b.capacity);
+    block_upload(p, &b);
+    return b;
+}
+
+static bool case_hash_blocks(pair *p, int64_t n)
+{
+    gmv_hash hash = random_below(p, 2) ? GMV_HASH_XXH3 : GMV_HASH_XXH64;
+    uint64_t block_nbytes =
+        GMV_HASH_BLOCK_MIN + 64 * (uint64_t)random_below(p, random_below(p, 2) ? 4 : 300);
+    n = n * 16 / (int64_t)block_nbytes + 1;
+    block input = bytes_make(p, (size_t)n * block_nbytes);
+    block output = block_output(p, (size_t)n * sizeof(uint64_t), 0);
+    for (int s = 0; s < SIDES; s++)
+        must(gmv_kernel_hash_blocks(p->streams[s],
+                                    &(gmv_hash_blocks){.hash = hash,
+                                                       .input = block_address(&input, s),
+                                                       .block_nbytes = block_nbytes,
+                                                       .n = n,
+                                                       .output = block_address(&output, s)},
+                                    &err));
+    bool equal = block_equal(p, &output, "hashes");
+    block_free(&input);
+    block_free(&output);
+    return equal;
+}
+
+static bool case_crc32c(pair *p, int64_t n)
+{
+    n = random_below(p, 3) ? n : n * 50;
+    block input = bytes_make(p, (size_t)n);
+    block output = block_output(
+        p, (size_t)(((uint64_t)n + GMV_CRC_TILE - 1) / GMV_CRC_TILE) * sizeof(uint32_t), 0);
+    for (int s = 0; s < SIDES; s++)
+        must(gmv_kernel_crc32c(p->streams[s],
+                               &(gmv_crc32c){.input = block_address(&input, s),
+                                             .nbytes = (uint64_t)n,
+                                             .output = block_address(&output, s)},
+                               &err));
+    bool equal = block_equal(p, &output, "registers");
+    block_free(&input);
+    block_free(&output);
+    return equal;
+}
+
 /* ---- what a stream keeps --------------------------------------------------------------------- */
 
 /* More numbers, uploads and small copies than a stream has places for between two waits. */
@@ -920,6 +1180,11 @@ static const struct {
     {"sequences", case_sequence, 2},
     {"gathered elements", case_gather, 1},
     {"packed pieces", case_copy_pieces, 4},
+    {"statistics", case_statistics, 1},
+    {"compared elements", case_compare, 1},
+    {"histograms", case_histogram, 2},
+    {"hashed blocks", case_hash_blocks, 4},
+    {"registers of CRC-32C", case_crc32c, 4},
     {"partitions of tables", case_split, 4},
     {"many calls before a wait", case_many_before_finish, 40},
     {"copies and fills", case_copies, 2},

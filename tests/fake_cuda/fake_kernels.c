@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "fake_cuda/fake_priv.h"
+#include "fake_cuda/fake_reductions.h"
 
 #define WARPS (GMV_CUDA_THREADS / 32)
 

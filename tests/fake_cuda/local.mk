@@ -5,6 +5,7 @@ EXTRA_DIST += \
 	tests/fake_cuda/fake_calls.h \
 	tests/fake_cuda/fake_cuda.h \
 	tests/fake_cuda/fake_priv.h \
+	tests/fake_cuda/fake_reductions.h \
 	tests/fake_cuda/fake_support.h
 
 if GMV_HAVE_CUDA
@@ -14,10 +15,12 @@ tests_fake_cuda_libcuda_so_1_SOURCES = \
 	tests/fake_cuda/fake_ipc.c \
 	tests/fake_cuda/fake_kernels.c \
 	tests/fake_cuda/fake_memory.c \
+	tests/fake_cuda/fake_reductions.c \
 	tests/fake_cuda/fake_stream.c
 # Without sanitizers: programs that are not built here, such as Python, load it, too.
 tests_fake_cuda_libcuda_so_1_CFLAGS = -std=gnu17 -pthread $(GMV_WARN_CFLAGS) -fPIC
-tests_fake_cuda_libcuda_so_1_CPPFLAGS = $(GMV_TEST_CPPFLAGS) $(CUDA_CPPFLAGS) -D_GNU_SOURCE
+tests_fake_cuda_libcuda_so_1_CPPFLAGS = $(GMV_TEST_CPPFLAGS) $(CUDA_CPPFLAGS) -D_GNU_SOURCE $(XXHASH_CFLAGS)
+tests_fake_cuda_libcuda_so_1_LDADD = $(XXHASH_LIBS)
 tests_fake_cuda_libcuda_so_1_LINK = $(CC) $(tests_fake_cuda_libcuda_so_1_CFLAGS) $(CFLAGS) $(LDFLAGS) \
 	-shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic -o $@
 

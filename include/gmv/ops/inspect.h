@@ -13,6 +13,14 @@
 
 GMV_BEGIN_DECLS
 
+/*
+ * Bits of validity of `count` elements from `first` on by the view's own mask, from bit 0 on; NULL
+ * without a mask. Freed with gmv_free.
+ */
+GMV_NODISCARD gmv_status gmv_view_read_validity(gmv_operation *operation, gmv_view *view,
+                                                int64_t first, int64_t count, uint8_t **out_bits,
+                                                gmv_error *err);
+
 /* ---- statistics ------------------------------------------------------------------------------ */
 
 /*
@@ -124,6 +132,10 @@ typedef struct gmv_comparison_request {
     double absolute_tolerance; /* finite, not negative */
     double relative_tolerance;
 } gmv_comparison_request;
+
+/* @retval GMV_ERR_VALUE  a tolerance ("/absolute_tolerance", "/relative_tolerance") */
+GMV_NODISCARD gmv_status gmv_comparison_check(const gmv_comparison_request *request,
+                                              gmv_error *err);
 
 /*
  * Elements are equal, or both null, or both not a number if so asked for, or |a - b| <= absolute +

@@ -30,7 +30,7 @@
             if (own[i])                                                                    \
                 (void)atomic_add((uint64_t *)(counts) + i, own[i]);
 #else
-#    define HISTOGRAM_BEGIN(n_counts)
+#    define HISTOGRAM_BEGIN(n_counts)      (void)(n_counts);
 #    define HISTOGRAM_COUNT(counts, index) ((void)atomic_add((uint64_t *)(counts) + (index), 1))
 #    define HISTOGRAM_END(counts, n_counts)
 #endif
