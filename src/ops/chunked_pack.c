@@ -133,17 +133,10 @@ static gmv_status chunked_make(const gmv_chunked_pack *pack, gmv_stream *stream,
     return status;
 }
 
-gmv_status gmv_chunked_pack_read(gmv_chunked_pack *pack, gmv_stream *stream, uint64_t offset,
-                                 void *out, uint64_t nbytes, gmv_error *err)
+/* The bytes lie in one stretch of no more than a chunk. */
+static gmv_status chunked_read_stretch(const gmv_chunked_pack *pack, gmv_stream *stream,
+                                       uint64_t offset, void *out, uint64_t nbytes, gmv_error *err)
 {
-    const uint64_t total = pack->plan.total_nbytes;
-    if (offset > total || nbytes > total - offset)
-        return gmv_fail(err, GMV_ERR_OUT_OF_BOUNDS, NULL,
-                        "%llu bytes from %llu on are asked for, there are %llu",
-                        (unsigned long long)nbytes, (unsigned long long)offset,
-                        (unsigned long long)total);
-    if (nbytes == 0)
-        return GMV_OK;
     chunked_stretch stretch = {
         .begin = offset - offset % GMV_PACKED_ALIGNMENT,
         .end = gmv_round_up(offset + nbytes, GMV_PACKED_ALIGNMENT),
@@ -156,6 +149,28 @@ gmv_status gmv_chunked_pack_read(gmv_chunked_pack *pack, gmv_stream *stream, uin
                                            offset - stretch.begin, nbytes, err);
     gmv_engine_discard_scratch(pack->engine, scratch, true);
     return status;
+}
+
+gmv_status gmv_chunked_pack_read(gmv_chunked_pack *pack, gmv_stream *stream, uint64_t offset,
+                                 void *out, uint64_t nbytes, gmv_error *err)
+{
+    const uint64_t total = pack->plan.total_nbytes;
+    if (offset > total || nbytes > total - offset)
+        return gmv_fail(err, GMV_ERR_OUT_OF_BOUNDS, NULL,
+                        "%llu bytes from %llu on are asked for, there are %llu",
+                        (unsigned long long)nbytes, (unsigned long long)offset,
+                        (unsigned long long)total);
+    const uint64_t longest =
+        pack->chunks.chunk_nbytes - pack->chunks.chunk_nbytes % GMV_PACKED_ALIGNMENT;
+    char *at = out;
+    while (nbytes > 0) {
+        const uint64_t taken = GMV_MIN(nbytes, longest - offset % GMV_PACKED_ALIGNMENT);
+        GMV_TRY(chunked_read_stretch(pack, stream, offset, at, taken, err));
+        offset += taken;
+        at += taken;
+        nbytes -= taken;
+    }
+    return GMV_OK;
 }
 
 /* ---- chunks ------------------------------------------------------------------------------- */

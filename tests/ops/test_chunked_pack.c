@@ -288,6 +288,11 @@ Test(chunked_pack, bytes_to_serve_are_read_from_any_place_on_within_little_memor
         cr_assert_eq(gmv_bytes_read(&bytes, w.streams[0], first, out, nbytes, &w.err), GMV_OK);
         cr_assert_eq(memcmp(out, wanted + first, nbytes), 0);
     }
+    /* More than a chunk at once, from an odd place on. */
+    uint8_t *all = malloc(bytes.nbytes);
+    cr_assert_eq(gmv_bytes_read(&bytes, w.streams[0], 33, all, bytes.nbytes - 33, &w.err), GMV_OK);
+    cr_assert_eq(memcmp(all, wanted + 33, bytes.nbytes - 33), 0);
+    free(all);
     census_assert_equal(before, world_census(&w));
     gmv_bytes_release(&bytes);
     (void)gmv_engine_reap(&w.engine);
@@ -295,6 +300,31 @@ Test(chunked_pack, bytes_to_serve_are_read_from_any_place_on_within_little_memor
     cr_assert_not(w.err.subject_alive);
     free(wanted);
     free(out);
+    fixture_close(&w);
+}
+
+/* Quota for the table and one chunk is enough, whatever is read. */
+Test(chunked_pack, no_more_than_a_chunk_of_device_memory_is_taken)
+{
+    world w;
+    fixture_open(&w);
+    gmv_table *table = long_table(&w);
+    const uint64_t used = world_census(&w).reserved_nbytes;
+    w.engine.limits.max_device_nbytes = used + MIB;
+    gmv_bytes bytes;
+    cr_assert_eq(gmv_chunked_pack_bytes(&w.operation, table, 1 << 20, &bytes, &w.err), GMV_OK, "%s",
+                 w.err.message);
+    cr_assert_gt(bytes.nbytes, 3 * MIB);
+    uint8_t *out = malloc(bytes.nbytes);
+    for (uint64_t first = 0; first < 70; first += 23)
+        cr_assert_eq(gmv_bytes_read(&bytes, w.streams[0], first, out, bytes.nbytes - first, &w.err),
+                     GMV_OK, "%s", w.err.message);
+    w.engine.limits.max_device_nbytes = used + MIB - 64;
+    cr_assert_eq(gmv_bytes_read(&bytes, w.streams[0], 0, out, bytes.nbytes, &w.err),
+                 GMV_ERR_QUOTA_EXCEEDED);
+    gmv_bytes_release(&bytes);
+    free(out);
+    w.engine.limits.max_device_nbytes = 0;
     fixture_close(&w);
 }
 

@@ -3,6 +3,8 @@
  * Unpacking nested tables: every vector in every layout, and what becomes of metadata and data that
  * lie about each other.
  */
+#include <pthread.h>
+
 #include "ops/unpack_support.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -363,6 +365,77 @@ Test(unpack_lies, a_released_views_offsets_are_read_again)
     cr_assert_null(table);
     world_write(&w, view, 64 + 4, p.gpu_data[64 + 4]);
     cr_assert_eq(parcel_unpack(&w, &p, view, &table), GMV_OK);
+    parcel_fini(&p);
+    fixture_close(&w);
+}
+
+/* A thread that writes any bytes over gpu_data, as an exporter may at any time. */
+typedef struct scribbler {
+    uint8_t *bytes;
+    const parcel *p;
+    GMV_ATOMIC(bool) stops;
+} scribbler;
+
+static void *scribble(void *context)
+{
+    static const int32_t numbers[] = {0, -1, INT32_MAX, INT32_MIN, 9, 100, 14, 1 << 20};
+    scribbler *s = (scribbler *)context;
+    for (uint32_t i = 0; !atomic_load(&s->stops); i++) {
+        const size_t at = i * 52u % (s->p->gpu_data_nbytes - 4);
+        memcpy(s->bytes + at / 4 * 4, &numbers[i % COUNT(numbers)], 4);
+        if (i % 5 == 0)
+            memcpy(s->bytes, s->p->gpu_data, s->p->gpu_data_nbytes);
+    }
+    return NULL;
+}
+
+/* What was let through stays inside gpu_data, whatever its offsets say by now. */
+static void expect_inside(const gmv_column *column, const gmv_view *gpu_data)
+{
+    const gmv_view *const views[] = {column->data, column->null_mask};
+    for (size_t i = 0; i < 2; i++) {
+        if (!views[i])
+            continue;
+        cr_assert_geq(views[i]->ptr, gpu_data->ptr);
+        cr_assert_leq(views[i]->ptr + (uint64_t)views[i]->nbytes,
+                      gpu_data->ptr + (uint64_t)gpu_data->nbytes);
+    }
+    for (uint32_t i = 0; i < column->n_children; i++)
+        expect_inside(column->children[i], gpu_data);
+}
+
+Test(unpack_lies, data_that_changes_meanwhile_cannot_be_made_to_harm)
+{
+    world w;
+    fixture_open(&w);
+    fixture_host_only(&w, "a thread writes to the memory directly");
+    parcel p = parcel_number(0);
+    const gmv_id id = parcel_view_id(&w, &p);
+    scribbler s = {.p = &p};
+    s.bytes = gmv_memory_host_pointer(view_of(&w, &id)->buffer->memory);
+    atomic_init(&s.stops, false);
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, scribble, &s), 0);
+    size_t n_read = 0;
+    for (int i = 0; i < 20000; i++) {
+        fixture_next(&w);
+        gmv_view *gpu_data = view_of(&w, &id);
+        gmv_table *table;
+        const gmv_status status = parcel_unpack(&w, &p, gpu_data, &table);
+        cr_assert(status == GMV_OK || status == GMV_ERR_METADATA_INVALID);
+        if (status != GMV_OK)
+            continue;
+        n_read++;
+        expect_inside(table->columns[0], gpu_data);
+        gmv_packed *packed = world_pack(&w, table);
+        const gmv_id ids[] = {packed->node.id, table->node.id};
+        fixture_next(&w);
+        world_delete(&w, &ids[0], GMV_IF_HELD_KEEP);
+        world_delete(&w, &ids[1], GMV_IF_HELD_KEEP);
+    }
+    atomic_store(&s.stops, true);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert_gt(n_read, 0);
     parcel_fini(&p);
     fixture_close(&w);
 }

@@ -55,8 +55,8 @@ GMV_NODISCARD gmv_status gmv_chunked_pack_next(gmv_chunked_pack *pack, gmv_opera
 
 /*
  * Makes bytes [offset, offset + nbytes) and copies them to host memory, and waits. Device memory of
- * as many bytes is taken for that, and given back. `stream` is the thread's own on the table's
- * device. Leaves the next chunk alone.
+ * as many bytes, but no more than chunk_nbytes, is taken for that and given back. `stream` is the
+ * thread's own on the table's device. Leaves the next chunk alone.
  *
  * @retval GMV_ERR_OUT_OF_BOUNDS, GMV_ERR_MEMORY_LOST, GMV_ERR_DEVICE_LOST
  */
