@@ -81,7 +81,7 @@ def main():
             assert shared.copied is copied, f"{what}: copied is {shared.copied}"
             assert shared.shape == wanted.shape and shared.data() == numpy.ascontiguousarray(wanted).tobytes(), what
             assert (library.numpy(library.opened(shared)) == wanted).all(), what
-            if wanted.flags.c_contiguous:
+            if shared.view["contiguous"]:
                 assert shared.byte_slice(-8).data() == wanted.tobytes()[-8:], what
     opened = gmv_share.open(view, url, copy=False)
     array = library.opened(opened)
