@@ -234,14 +234,20 @@ static int main_run(const gmvd_options *options)
     service.idle_timeout_seconds = (int64_t)options->idle_timeout_seconds;
     const gmv_limits limits = {options->max_device_nbytes, options->max_logical_nbytes,
                                options->max_handles};
-    const gmv_registry_options registry = {0};
     gmv_error err;
     gmv_error_init(&err);
+    if (gmv_events_create(&service.events, &err) != GMV_OK) {
+        main_close_devices(&devices);
+        return main_fail(EX_OSERR, err.message);
+    }
+    const gmv_registry_options registry = {.observe = gmv_events_observe,
+                                           .observe_context = service.events};
     if (gmv_engine_init(&service.engine, devices.items, devices.count, &limits, &registry, &err) !=
         GMV_OK)
         return main_fail(EX_OSERR, err.message);
     code = main_serve(&service, options, &signals);
     gmv_engine_fini(&service.engine);
+    gmv_events_destroy(service.events);
     return code;
 }
 

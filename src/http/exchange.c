@@ -19,6 +19,7 @@
 #include <strings.h>
 #include <sys/ioctl.h>
 
+#include "codec/problem.h"
 #include "codec/siphash.h"
 
 #define EXCHANGE_SESSION        "Gmv-Session"
@@ -235,8 +236,25 @@ static void exchange_log_internal(const gmv_exchange *exchange, const gmv_error 
             gmv_log_text("request_id", exchange->request_id));
 }
 
+/* Others are to know what failed for want of something or through a fault. */
+static void exchange_tell_failure(gmv_exchange *exchange, const gmv_error *err)
+{
+    static const gmv_status told[] = {GMV_ERR_MEMORY_LOST, GMV_ERR_QUOTA_EXCEEDED,
+                                      GMV_ERR_OVERLOADED,  GMV_ERR_DEVICE_LOST,
+                                      GMV_ERR_INTERNAL,    GMV_ERR_DEVICE_OUT_OF_MEMORY};
+    const gmv_route *route = exchange->match.route;
+    bool is_told = false;
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+        is_told = is_told || err->status == told[i];
+    if (is_told && route->method != GMV_METHOD_GET)
+        gmv_events_add_failure(exchange->server->service->events, exchange->principal,
+                               route->operation_id, err, gmv_problem_http_status(err->status),
+                               exchange->request_id);
+}
+
 static void exchange_set_error(gmv_exchange *exchange, const gmv_error *err)
 {
+    exchange_tell_failure(exchange, err);
     if (err->status == GMV_ERR_INTERNAL)
         exchange_log_internal(exchange, err);
     gmv__answer_error(&exchange->reply, err, exchange->request_id);
@@ -261,6 +279,7 @@ static gmv_status exchange_begin_operation(gmv_exchange *exchange, gmv_operation
     static const gmv_caller caller = {0};
     gmv_operation_begin(operation, &exchange->server->service->engine, &caller, lane, streams);
     exchange->request.operation = operation;
+    exchange->principal = caller.principal;
     return exchange->session_id.kind ? exchange_enter_session(exchange, operation, err) : GMV_OK;
 }
 
@@ -724,6 +743,9 @@ static gmv_status exchange_examine(gmv_exchange *exchange, const char *method_na
     request->content_range = content_range->count ? content_range->text : NULL;
     /* Two of them are one that cannot be read. */
     request->content_range_length = content_range->count == 1 ? content_range->length : 0;
+    const gmv_field_value *last_event_id = &exchange->head.fields[GMV_FIELD_LAST_EVENT_ID];
+    request->last_event_id = last_event_id->count ? last_event_id->text : NULL;
+    request->last_event_id_length = last_event_id->count == 1 ? last_event_id->length : 0;
     request->request_id = exchange->request_id;
     return GMV_OK;
 }

@@ -14,6 +14,7 @@
 #include <gmv/gmv.h>
 
 #include "codec/query.h"
+#include "http/events.h"
 
 typedef struct gmv_service gmv_service;
 typedef struct gmv_route gmv_route;
@@ -44,6 +45,8 @@ typedef struct gmv_request {
     int64_t content_length;    /* octets: -1 when chunked */
     const char *content_range; /* octets: the field's text, not NUL-terminated; NULL: none */
     size_t content_range_length;
+    const char *last_event_id; /* inline routes only, not NUL-terminated; NULL: none */
+    size_t last_event_id_length;
     const char *request_id;
     void *stream_state; /* of a gmv_stream_handler */
 } gmv_request;
@@ -61,11 +64,13 @@ typedef enum gmv_caching {
 typedef struct gmv_reply {
     int http_status;          /* 200 when the handler does not set it */
     const char *content_type; /* static; "application/json" when the handler does not set it */
-    gmv_strbuf text;          /* the body, owned, unless one of the two below is set */
+    gmv_strbuf text;          /* the body, owned, unless one of those below is set */
     const void *static_body;  /* a body that lives as long as the process */
     size_t static_nbytes;
     bool has_bytes;  /* the body is `bytes` (device contents): Range is honoured */
     gmv_bytes bytes; /* released by the server once it has been sent */
+    bool has_events; /* the body is what `events` reads, without an end; it has a place */
+    gmv_event_reader events;
     gmv_caching caching;
     char location[GMV_LOCATION_MAX];       /* "" for none */
     char disposition[GMV_DISPOSITION_MAX]; /* Content-Disposition, "" for none */

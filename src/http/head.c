@@ -24,6 +24,7 @@ static const char *const head_field_names[GMV_FIELD_COUNT] = {
     [GMV_FIELD_TRACEPARENT] = "traceparent",
     [GMV_FIELD_SESSION] = "Gmv-Session",
     [GMV_FIELD_IDEMPOTENCY_KEY] = "Idempotency-Key",
+    [GMV_FIELD_LAST_EVENT_ID] = "Last-Event-ID",
 };
 
 static bool head_is_blank(char c)

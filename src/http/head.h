@@ -29,6 +29,7 @@ typedef enum gmv_field {
     GMV_FIELD_TRACEPARENT,
     GMV_FIELD_SESSION,
     GMV_FIELD_IDEMPOTENCY_KEY,
+    GMV_FIELD_LAST_EVENT_ID,
     GMV_FIELD_COUNT
 } gmv_field;
 

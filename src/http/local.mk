@@ -2,11 +2,15 @@ noinst_LTLIBRARIES += libgmvd-http.la
 libgmvd_http_la_SOURCES = \
 	src/http/download.c \
 	src/http/embedded.h \
+	src/http/event_streams.c \
+	src/http/events.c \
+	src/http/events.h \
 	src/http/exchange.c \
 	src/http/handle_buffers.c \
 	src/http/handle_columns.c \
 	src/http/handle_common.c \
 	src/http/handle_dlpack.c \
+	src/http/handle_events.c \
 	src/http/handle_handles.c \
 	src/http/handle_inspect.c \
 	src/http/handle_kernels.c \

@@ -26,6 +26,8 @@ static void respond_reply_fini(gmv_reply *reply)
     gmv_strbuf_fini(&reply->text);
     if (reply->has_bytes)
         gmv_bytes_release(&reply->bytes);
+    if (reply->has_events)
+        gmv_events_leave(reply->events.events);
     *reply = (gmv_reply){0};
 }
 
@@ -325,6 +327,11 @@ static struct MHD_Response *respond_create(gmv_exchange *exchange, gmv_answer *a
         struct MHD_Response *response = respond_create_bytes(exchange, answer);
         if (response || reply->text.data == NULL)
             return response;
+    }
+    if (reply->has_events) {
+        struct MHD_Response *response = gmv__event_stream_respond(exchange, &reply->events);
+        reply->has_events = response == NULL;
+        return response;
     }
     if (reply->static_body)
         return respond_create_static(reply->static_body, reply->static_nbytes);

@@ -27,6 +27,7 @@
 #define SERVER_BACKLOG           1024
 #define SERVER_RETRY_ACCEPT_MS   20
 #define SERVER_SETTLE_MS         2000 /* for answers of requests that were given up */
+#define SERVER_GRACE_MS          1000 /* for streams to take their end */
 #define SERVER_POLL_MS           2
 #define SERVER_MAX_WAIT_MS       10000
 #define SERVER_REFRESH_NS        400000000 /* between two looks at the devices */
@@ -334,6 +335,7 @@ static void server_tick(void *context)
     const gmv_engine *engine = &server->service->engine;
     int64_t now = gmv_clock_monotonic_ns();
     gmv__downloads_sweep(server->downloads);
+    gmv__event_streams_tick(server->event_streams);
     if (now - server->refreshed_at_ns < SERVER_REFRESH_NS)
         return;
     server->refreshed_at_ns = now;
@@ -381,7 +383,9 @@ static gmv_status server_open(gmv_server *server, gmv_error *err)
     GMV_TRY(server_listen(server, err));
     GMV_TRY(gmv__downloads_create(server, server->options.max_chunks, &server->downloads, err));
     GMV_TRY(gmv_idempotency_create(&server->idempotency, err));
+    GMV_TRY(gmv__event_streams_create(server, &server->event_streams, err));
     GMV_TRY(server_start_workers(server, err));
+    gmv__event_streams_start(server->event_streams);
     return server_start_threads(server, err);
 }
 
@@ -454,7 +458,13 @@ bool gmv_server_drain(gmv_server *server, int64_t timeout_ms)
 {
     atomic_store(&server->service->draining, true);
     server_stop_listening(server);
-    bool is_quiet = server_wait_quiet(server, timeout_ms);
+    gmv__event_streams_stop(server->event_streams);
+    int64_t grace_ms = GMV_MIN(timeout_ms, SERVER_GRACE_MS);
+    bool is_quiet = server_wait_quiet(server, grace_ms);
+    if (!is_quiet) {
+        gmv__event_streams_cut(server->event_streams);
+        is_quiet = server_wait_quiet(server, timeout_ms - grace_ms);
+    }
     gmv__exchange_abandon_all(server);
     gmv__downloads_stop(server->downloads);
     if (!is_quiet) {
@@ -476,6 +486,7 @@ void gmv_server_destroy(gmv_server *server)
         return;
     gmv_workers_destroy(server->workers);
     gmv__downloads_destroy(server->downloads);
+    gmv__event_streams_destroy(server->event_streams);
     gmv_idempotency_destroy(server->idempotency);
     if (server->stop_fd >= 0)
         close(server->stop_fd);

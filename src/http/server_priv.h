@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files that speak to libmicrohttpd share: server.c (threads, sockets, start and stop),
- * exchange.c (the life of one request), respond.c (its answer) and download.c (bodies that lie on
- * a device).
+ * exchange.c (the life of one request), respond.c (its answer), download.c (bodies that lie on a
+ * device) and event_streams.c (bodies without an end).
  *
  * Who may touch an exchange. Its connection's HTTP thread, unless a job is under way; then the
  * worker has `request`, `reply`, `task_failed` and the stream members, and the HTTP thread none of
@@ -36,6 +36,7 @@
 
 typedef struct gmv_exchange gmv_exchange;
 typedef struct gmv_downloads gmv_downloads;
+typedef struct gmv_event_streams gmv_event_streams;
 
 struct gmv_server {
     gmv_service *service;
@@ -43,6 +44,7 @@ struct gmv_server {
     gmv_router *router;
     gmv_workers *workers;
     gmv_downloads *downloads;
+    gmv_event_streams *event_streams;
     gmv_idempotency *idempotency;
     int64_t refreshed_at_ns; /* the maintenance thread's */
     bool checks_host;        /* bound to the loopback */
@@ -137,6 +139,7 @@ struct gmv_exchange {
 
     /* the worker's while a job is under way */
     gmv_task task;
+    uint32_t principal;          /* of the operation */
     gmv_idempotency_entry *once; /* of a request with a key that is being run */
     bool has_run;                /* `reply` is the answer */
     int64_t waits_since_ns;      /* GMV_RUN_AGAIN was first heard; 0: never */
@@ -192,6 +195,29 @@ void gmv__downloads_sweep(gmv_downloads *downloads);
  */
 struct MHD_Response *gmv__download_respond(gmv_exchange *exchange, const gmv_bytes *bytes,
                                            const gmv_body_plan *plan);
+
+/* ---- event_streams.c ---- */
+
+/* @newref: gmv__event_streams_destroy, when all responses and jobs are gone. */
+GMV_NODISCARD gmv_status gmv__event_streams_create(gmv_server *server,
+                                                   gmv_event_streams **out_streams, gmv_error *err);
+void gmv__event_streams_destroy(gmv_event_streams *streams);
+
+/* Once there are workers. */
+void gmv__event_streams_start(gmv_event_streams *streams);
+
+/* Ends them all; nothing is suspended afterwards. NULL: nothing. */
+void gmv__event_streams_stop(gmv_event_streams *streams);
+
+/* Closes those whose clients do not read to the end that they were sent. NULL: nothing. */
+void gmv__event_streams_cut(gmv_event_streams *streams);
+
+/* Sends a sign of life where nothing else was sent. For the maintenance thread. */
+void gmv__event_streams_tick(gmv_event_streams *streams);
+
+/* A response without an end. Takes the reader's place over on success. NULL without memory. */
+struct MHD_Response *gmv__event_stream_respond(gmv_exchange *exchange,
+                                               const gmv_event_reader *reader);
 
 /* ---- respond.c ---- */
 

@@ -10,6 +10,7 @@ typedef struct gmv_metrics gmv_metrics;
 struct gmv_service {
     gmv_engine engine;
     gmv_metrics *metrics;
+    gmv_events *events;    /* @borrowed, observes the engine's registry; outlives the engine */
     const char *backend;   /* "host" or "cuda" */
     const char *toolkit;   /* CUDA toolkit of the build, "13.0"; "" for the host */
     int64_t started_at_ms; /* wall */

@@ -61,6 +61,20 @@ tests_http_test_handlers_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_http_test_handlers_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_http_test_handlers_LDADD = $(HTTP_TEST_LIBS) $(GMV_TEST_LIBS)
 
+check_PROGRAMS += tests/http/test_event_streams
+TESTS += tests/http/test_event_streams
+tests_http_test_event_streams_SOURCES = tests/http/test_event_streams.c $(HTTP_SUPPORT)
+tests_http_test_event_streams_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_http_test_event_streams_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_http_test_event_streams_LDADD = $(HTTP_TEST_LIBS)
+
+check_PROGRAMS += tests/http/test_events
+TESTS += tests/http/test_events
+tests_http_test_events_SOURCES = tests/http/test_events.c
+tests_http_test_events_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_http_test_events_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_http_test_events_LDADD = $(HTTP_TEST_LIBS) $(GMV_TEST_LIBS)
+
 check_PROGRAMS += tests/http/test_download
 TESTS += tests/http/test_download
 tests_http_test_download_SOURCES = tests/http/test_download.c $(HTTP_SUPPORT)

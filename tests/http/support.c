@@ -305,8 +305,10 @@ static const gmv_stream_handler upload_handler = {upload_begin, upload_append, u
      GMV_LANE_##lane,     handle, NULL},
 
 const gmv_route support_routes[] = {
-    TEST_ROUTE(GET, "/livez", getLivez, "verbose", NONE, INLINE, gmv__handle_livez) TEST_ROUTE(
-        GET, "/readyz", getReadyz, "verbose", NONE, INLINE, gmv__handle_readyz)
+    TEST_ROUTE(GET, "/v1/events", streamEvents, "", NONE, INLINE, gmv__handle_events) TEST_ROUTE(
+        GET, "/livez", getLivez, "verbose", NONE, INLINE,
+        gmv__handle_livez) TEST_ROUTE(GET, "/readyz", getReadyz, "verbose", NONE, INLINE,
+                                      gmv__handle_readyz)
         TEST_ROUTE(GET, "/metrics", getMetrics, "", NONE, INLINE, gmv__handle_metrics) TEST_ROUTE(
             GET, "/openapi.json", getOpenapiJson, "", NONE, INLINE, gmv__handle_openapi_json)
             TEST_ROUTE(GET, "/v1/server", getServer, "", NONE, INLINE,
@@ -349,7 +351,12 @@ void support_start(support_server *s, const gmv_server_options *given)
     gmv_device *device = NULL;
     const gmv_device_options device_options = {.hide_host_pointers = s->hides_pointers};
     const gmv_limits limits = {0};
-    const gmv_registry_options registry = {0};
+    gmv_registry_options registry = {.observe = gmv_events_observe};
+    if (gmv_events_create(&s->service.events, &err) != GMV_OK) {
+        printf("Bail out! %s\n", err.message);
+        exit(1);
+    }
+    registry.observe_context = s->service.events;
     if (gmv_device_open_host(&device_options, &device, &err) != GMV_OK ||
         gmv_engine_init(&s->service.engine, &device, 1, &limits, &registry, &err) != GMV_OK) {
         printf("Bail out! %s\n", err.message);
@@ -381,6 +388,7 @@ int64_t support_stop(support_server *s, int64_t timeout_ms)
         exit(1);
     gmv_server_destroy(s->server);
     gmv_engine_fini(&s->service.engine);
+    gmv_events_destroy(s->service.events);
     support_uploads now = support_uploads_now();
     check(now.begun == now.finished + now.aborted, "%d begun, %d finished, %d aborted", now.begun,
           now.finished, now.aborted);

@@ -15,6 +15,7 @@ EXTRA_DIST += \
 	tests/integration/test_cuda_ipc.py \
 	tests/integration/test_docs.py \
 	tests/integration/test_dlpack.py \
+	tests/integration/test_events.py \
 	tests/integration/test_examples.py \
 	tests/integration/test_gmv_share.py \
 	tests/integration/test_generated_client.py \

@@ -195,7 +195,7 @@ def test_bodies_are_objects_with_named_parts(document):
     for where, media in media_types(document):
         schema = resolve(document, media["schema"])
         binary = where.endswith(("octet-stream", "multipart/byteranges"))
-        text = where.endswith(("text/plain", "text/html"))
+        text = where.endswith(("text/plain", "text/html", "text/event-stream"))
         assert schema["type"] == ("string" if binary or text else "object"), where
         if binary:
             assert schema["format"] == "binary", where
