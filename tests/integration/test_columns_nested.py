@@ -428,3 +428,35 @@ def test_offsets_that_change_while_they_are_read_lead_nowhere_else(client, host_
         del offsets, text
         memory.close()
         memory.unlink()
+
+
+# ---- beside other calls ------------------------------------------------------------------------------
+
+def test_kernels_take_the_masks_of_any_column_but_elements_of_their_own_types_only(client):
+    lists = upload(client, pyarrow.array([["a"], None, [], ["b", "c"]]))
+    texts = upload(client, pyarrow.array([None, None, "x", "y"]))
+    nothing = upload(client, pyarrow.nulls(4))
+    bare = client.post("/v1/columns", {"type": {"name": "STRUCT"}, "size": 4, "children": [texts["id"]]})
+    for name in ("bools_to_mask", "nans_to_nulls", "column_nans_to_nulls"):
+        for column in (lists, texts, nothing, bare):
+            client.refused("POST", f"/v1/kernels/{name}", 422, "dtype_unsupported", "/input", json={"input": column["id"]})
+    both = client.post("/v1/kernels/bitmask_and", {"columns": [lists["id"], texts["id"], bare["id"]]})
+    assert both["null_count"] == 2 and client.data(both["mask"]["id"])[0] == 0x0c
+    either = client.post("/v1/kernels/bitmask_or", {"columns": [lists["id"], texts["id"]]})
+    assert either["null_count"] == 1 and client.data(either["mask"]["id"])[0] == 0x0d
+    copied = client.post("/v1/kernels/copy_bitmask", {"column": lists["id"]})["mask"]
+    assert client.data(copied["id"])[0] == 0x0d
+    for column in (nothing, bare):
+        assert client.post("/v1/kernels/copy_bitmask", {"column": column["id"]})["mask"]["nbytes"] == 0
+    assert client.post("/v1/kernels/bitmask_and", {"columns": [nothing["id"]]})["mask"]["nbytes"] == 0
+
+
+@pytest.mark.parametrize("name, value, want", [
+    ("TIMESTAMP_SECONDS", 2 ** 63 - 1, "+292277026596-12-04T15:30:07Z"), ("TIMESTAMP_SECONDS", -2 ** 63, "-292277022657-01-27T08:29:52Z"),
+    ("TIMESTAMP_NANOSECONDS", -2 ** 63, "1677-09-21T00:12:43.145224192Z"), ("TIMESTAMP_MILLISECONDS", -62135596800001, "+0000-12-31T23:59:59.999Z"),
+    ("TIMESTAMP_MILLISECONDS", 253402300800000, "+10000-01-01T00:00:00.000Z"), ("DURATION_MICROSECONDS", -2 ** 63, -2 ** 63)])
+def test_instants_of_any_year_inside_a_list(client, name, value, want):
+    element = client.post("/v1/columns", {"type": {"name": name}, "size": 1, "data": client.view(numpy.array([value], "<i8"))["id"]})
+    offsets = client.column(numpy.array([0, 1], "<i4"))
+    column = client.post("/v1/columns", {"type": {"name": "LIST"}, "size": 1, "children": [offsets["id"], element["id"]]})
+    assert values(client, column) == [[want]]

@@ -10,20 +10,10 @@
 
 #define CHECK_BLOCK 2048
 
-typedef struct client_i8 {
-    int8_t value;
-} __attribute__((packed, may_alias)) client_i8;
-typedef struct client_i16 {
-    int16_t value;
-} __attribute__((packed, may_alias)) client_i16;
-typedef struct client_i32 {
-    int32_t value;
-} __attribute__((packed, may_alias)) client_i32;
-typedef struct client_i64 {
-    int64_t value;
-} __attribute__((packed, may_alias)) client_i64;
+typedef struct client_u8 {
+    uint8_t value;
+} __attribute__((packed, may_alias)) client_u8;
 
-/* Integers from `first` to before `end` of those at `from`, of which some are passed over. */
 typedef struct check_run {
     const uint8_t *from;
     const uint8_t *validity; /* NULL: all are looked at */
@@ -39,37 +29,39 @@ CLIENT_INLINE bool check_is_valid(const check_run *run, int64_t index)
 }
 
 /*
- * The index of the first bad one from `first` to before `end`; `end` if there is none. `quick`:
- * whether any is bad, the validity left out.
+ * quick: whether any of n integers is bad, in order with the one before the first, the validity
+ * left out. A bad one leaves the sign of a difference set: none of these overflows unless an
+ * integer is below 0, and then its own sign is set. check: the index of the first bad one of a
+ * block, `end` if there is none; the block of integer 0 has no other.
  */
-#define DEFINE_CHECK(bits)                                                                     \
-    GMV_CLIENT_MEMORY static bool check_quick_##bits(const check_run *run, int64_t first,      \
-                                                     int64_t end)                              \
-    {                                                                                          \
-        const client_i##bits *values = (const void *)run->from;                                \
-        const int##bits##_t limit =                                                            \
-            run->limit > INT##bits##_MAX ? INT##bits##_MAX : (int##bits##_t)run->limit;        \
-        unsigned bad = 0;                                                                      \
-        for (int64_t i = first; i < end; i++)                                                  \
-            bad |= (unsigned)(values[i].value < 0) | (unsigned)(values[i].value > limit);      \
-        if (run->in_order)                                                                     \
-            for (int64_t i = first > 0 ? first : 1; i < end; i++)                              \
-                bad |= (unsigned)(values[i].value < values[i - 1].value);                      \
-        return bad != 0;                                                                       \
-    }                                                                                          \
-    GMV_CLIENT_MEMORY static int64_t check_##bits(const check_run *run, int64_t first,         \
-                                                  int64_t end)                                 \
-    {                                                                                          \
-        const client_i##bits *values = (const void *)run->from;                                \
-        if (!check_quick_##bits(run, first, end))                                              \
-            return end;                                                                        \
-        for (int64_t i = first; i < end; i++) {                                                \
-            const int64_t value = values[i].value;                                             \
-            const int64_t before = run->in_order && i > 0 ? values[i - 1].value : 0;           \
-            if ((value < 0 || value > run->limit || value < before) && check_is_valid(run, i)) \
-                return i;                                                                      \
-        }                                                                                      \
-        return end;                                                                            \
+#define DEFINE_CHECK(bits)                                                                       \
+    CLIENT_INLINE bool check_quick_##bits(const client_u##bits *values, uint##bits##_t limit,    \
+                                          bool in_order, int64_t n)                              \
+    {                                                                                            \
+        uint##bits##_t signs = 0;                                                                \
+        for (int64_t i = 0; i < n; i++)                                                          \
+            signs |= (uint##bits##_t)(values[i].value | (limit - values[i].value));              \
+        for (int64_t i = 0; in_order && i < n; i++)                                              \
+            signs |= (uint##bits##_t)(values[i].value - values[i - 1].value);                    \
+        return signs >> (bits - 1) != 0;                                                         \
+    }                                                                                            \
+    GMV_CLIENT_MEMORY static int64_t check_##bits(const check_run *run, int64_t first,           \
+                                                  int64_t end)                                   \
+    {                                                                                            \
+        const client_u##bits *values = (const void *)run->from;                                  \
+        const uint##bits##_t limit =                                                             \
+            (uint##bits##_t)(run->limit > INT##bits##_MAX ? INT##bits##_MAX : run->limit);       \
+        const bool in_order = run->in_order && first > 0;                                        \
+        const bool bad = end - first == CHECK_BLOCK /* a constant: makes vectors */              \
+                             ? check_quick_##bits(values + first, limit, in_order, CHECK_BLOCK)  \
+                             : check_quick_##bits(values + first, limit, in_order, end - first); \
+        for (int64_t i = first; bad && i < end; i++) {                                           \
+            const int64_t value = (int##bits##_t)values[i].value;                                \
+            const int64_t before = in_order ? (int##bits##_t)values[i - 1].value : 0;            \
+            if ((value < 0 || value > run->limit || value < before) && check_is_valid(run, i))   \
+                return i;                                                                        \
+        }                                                                                        \
+        return end;                                                                              \
     }
 
 DEFINE_CHECK(8)
@@ -92,9 +84,10 @@ gmv_status host_check_indices(gmv_stream *stream, const gmv_check_indices *args,
         .in_order = args->in_order,
     };
     const check_function check = check_functions[args->itemsize];
-    int64_t first = 0, bad = 0;
-    for (; first < args->n; first = bad) {
-        const int64_t end = first + GMV_MIN(args->n - first, (int64_t)CHECK_BLOCK);
+    int64_t bad = 0;
+    for (int64_t first = 0; first < args->n; first = bad) {
+        const int64_t block = first == 0 ? 1 : CHECK_BLOCK;
+        const int64_t end = first + GMV_MIN(args->n - first, block);
         bad = check(&run, first, end);
         if (bad < end)
             break;
