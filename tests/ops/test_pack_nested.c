@@ -549,6 +549,36 @@ Test(pack, a_tree_with_more_columns_than_one_call_takes_is_refused)
     fixture_close(&w);
 }
 
+/* More copies than one launch takes on a device: 65,536 of them in each of three partitions. */
+Test(contiguous_split, many_copies_all_arrive)
+{
+    world w;
+    fixture_open(&w);
+    static const uint8_t rows[] = {7, 1, 8, 2, 8, 1, 8, 2, 8, 4};
+    static const int64_t splits[] = {3, 4};
+    gmv_view *data = world_view(&w, rows, sizeof rows);
+    gmv_column *column = unchecked(&w, GMV_CUDF_UINT8, sizeof rows, data, NULL, NULL, 0);
+    for (int level = 0; level < 16; level++)
+        column = unchecked(&w, GMV_CUDF_STRUCT, sizeof rows, NULL, NULL,
+                           (gmv_column *[]){column, column}, 2);
+    size_t n;
+    gmv_packed **packed = world_split(&w, world_table(&w, &column, 1), splits, 2, &n);
+    for (size_t i = 0; i < n; i++) {
+        const int64_t begin = i > 0 ? splits[i - 1] : 0;
+        const int64_t end = i < 2 ? splits[i] : (int64_t)sizeof rows;
+        uint8_t want[64] = {0};
+        memcpy(want, rows + begin, (size_t)(end - begin));
+        gmv_view *gpu_data = world_gpu_data(&w, packed[i]);
+        cr_assert_eq(gpu_data->nbytes, 64 << 16);
+        uint8_t *bytes = world_read(&w, gpu_data);
+        for (size_t k = 0; k < 1 << 16; k++)
+            cr_assert_eq(memcmp(bytes + 64 * k, want, 64), 0, "part %zu, copy %zu", i, k);
+        free(bytes);
+    }
+    gmv_free(packed);
+    fixture_close(&w);
+}
+
 /* Forty lists, one in the other. */
 Test(contiguous_split, deep_nesting_is_cut_on_every_level)
 {
