@@ -231,7 +231,7 @@ static gmv_status pack_run(pack_job *job, gmv_error *err)
     return pack_finish(job, err);
 }
 
-/* Makes all handles, held by the operation; *out_packed is for gmv_free. */
+/* Makes all handles, held by the operation, and lists them in out_packed. */
 static gmv_status pack_table(gmv_operation *operation, const gmv_table *table,
                              const int64_t *splits, size_t n_splits, const gmv_creation *creation,
                              gmv_packed **out_packed, gmv_error *err)
