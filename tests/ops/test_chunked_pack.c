@@ -200,7 +200,7 @@ Test(chunked_pack, every_vector_is_packs_bytes_in_chunks_and_from_any_place_on)
         gmv_packed *packed = world_pack(&w, table);
         gmv_chunked_pack *pack = chunked(&w, table, (int64_t)MIB);
         uint8_t *wanted = packed_bytes(&w, packed);
-        cr_assert_eq(gmv_chunked_pack_total_nbytes(pack), packed->gpu_data_nbytes);
+        cr_assert_eq(gmv_chunked_pack_total_nbytes(pack), (uint64_t)packed->gpu_data_nbytes);
         const bool has_rows = table->n_columns > 0 && table->num_rows > 0;
         cr_assert_eq(expect_chunks(&w, pack, world_view(&w, NULL, MIB), wanted), has_rows);
         expect_reads(&w, pack, wanted);
