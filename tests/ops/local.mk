@@ -44,6 +44,13 @@ tests_ops_test_mask_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_mask_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_mask_LDADD = $(OPS_TEST_LIBS)
 
+check_PROGRAMS += tests/ops/test_mask_ranges
+TESTS += tests/ops/test_mask_ranges
+tests_ops_test_mask_ranges_SOURCES = tests/ops/test_mask_ranges.c $(OPS_FIXTURE)
+tests_ops_test_mask_ranges_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_mask_ranges_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_mask_ranges_LDADD = $(OPS_TEST_LIBS)
+
 check_PROGRAMS += tests/ops/test_mask_vectors
 TESTS += tests/ops/test_mask_vectors
 tests_ops_test_mask_vectors_SOURCES = tests/ops/test_mask_vectors.c $(OPS_FIXTURE)
