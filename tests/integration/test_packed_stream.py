@@ -68,6 +68,10 @@ def test_long_tables_whatever_the_chunk_and_the_range(client):
         answer = client.call("GET", path, expect=206, headers={"Range": f"bytes={first}-{last}"})
         assert answer.content == content[first:last + 1]
         assert answer.headers["Content-Range"] == f"bytes {first}-{last}/{len(content)}"
+    several = client.call("GET", path, expect=206, headers={"Range": f"bytes=5-70,{MIB}-{2 * MIB},-9"})
+    assert several.headers["Content-Type"].startswith("multipart/byteranges")
+    for part in (content[5:71], content[MIB:2 * MIB + 1], content[-9:]):
+        assert b"\r\n\r\n" + part + b"\r\n" in several.content
     client.refused("GET", path, 416, "range_not_satisfiable", headers={"Range": f"bytes={len(content)}-"})
     head = client.call("HEAD", path, expect=200, documented=False)
     assert head.content == b"" and head.headers["Content-Length"] == str(len(content))
