@@ -22,7 +22,7 @@ typedef struct gmv_column {
     int32_t size;        /* rows */
     int32_t offset;      /* of the first row, in elements of data and bits of the mask */
     int32_t null_count;  /* as counted at creation */
-    gmv_view *data;      /* owner; NULL only when there are no rows */
+    gmv_view *data;      /* owner; elements or characters; NULL where there are none */
     gmv_view *null_mask; /* owner; NULL if none */
     uint32_t n_children;
     struct gmv_column **children; /* owners; fixed-width types have none */
@@ -40,7 +40,7 @@ static inline gmv_column *gmv_column_of(gmv_node *node)
 /* Has a mask of more than 0 bytes. */
 bool gmv_column_is_nullable(const gmv_column *column);
 
-/* Address of row 0 in the data (offset applied); 0 if none. */
+/* Address of row 0 in the data (offset applied); of the first character; 0 if none. */
 uint64_t gmv_column_data_address(const gmv_column *column);
 
 /* Validity from row 0 (offset applied); address 0 if there is no mask. */
@@ -72,7 +72,7 @@ GMV_NODISCARD gmv_status gmv_column_check_members(const gmv_column_request *requ
                                                   gmv_error *err);
 
 /*
- * POST /v1/columns. Counts nulls on the device.
+ * POST /v1/columns. Counts nulls, and looks at offsets and indices once, on the device.
  *
  * @retval GMV_ERR_VALUE              sizes, a scale on a type that has none, data missing for rows
  * or where the type has none, misaligned data, a null count that is not the mask's, nulls without a

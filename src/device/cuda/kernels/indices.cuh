@@ -6,31 +6,33 @@
 #include "device/cuda/kernels/bits.cuh"
 #include "device/cuda/kernels/sums.cuh"
 
-/* All threads of a launch take the same branch. */
-DEVICE int64_t index_load(const cuda_indices_args *args, uint64_t index)
-{
-    uint64_t address = args->address + index * args->itemsize;
-    if (args->itemsize == 4)
-        return (int32_t)load32(address);
-    if (args->itemsize == 8)
-        return (int64_t)load64(address);
-    return args->itemsize == 2 ? (int16_t)load16(address) : (int8_t)load8(address);
-}
+/* All loads are under way before the first one is needed; those past the end are left out later. */
+#define INDICES_LOAD(type, load)                                     \
+    do {                                                             \
+        UNROLL                                                       \
+        for (uint32_t i = 0; i < GMV_CUDA_INDICES_PIECES; i++) {     \
+            uint64_t index = first + (uint64_t)i * GMV_CUDA_THREADS; \
+            uint64_t address = args.address + index * sizeof(type);  \
+            values[i] = index < args.n ? (type)load(address) : 0;    \
+            before[i] = args.in_order && index > 0 && index < args.n \
+                            ? (type)load(address - sizeof(type))     \
+                            : 0;                                     \
+        }                                                            \
+    } while (0)
 
 /* What is looked for is the largest distance of a bad one from the end: 0 is then "none". */
 KERNEL(check_indices, cuda_indices_args)
 {
     uint64_t first = block_index() * GMV_CUDA_INDICES_TILE + thread_index(), best = 0;
     int64_t values[GMV_CUDA_INDICES_PIECES], before[GMV_CUDA_INDICES_PIECES];
-    UNROLL
-    for (uint32_t i = 0; i < GMV_CUDA_INDICES_PIECES; i++) {
-        uint64_t index = first + (uint64_t)i * GMV_CUDA_THREADS;
-        values[i] = before[i] = 0;
-        if (index < args.n)
-            values[i] = index_load(&args, index);
-        if (index < args.n && index > 0 && args.in_order)
-            before[i] = index_load(&args, index - 1);
-    }
+    if (args.itemsize == 4)
+        INDICES_LOAD(int32_t, load32);
+    else if (args.itemsize == 8)
+        INDICES_LOAD(int64_t, load64);
+    else if (args.itemsize == 2)
+        INDICES_LOAD(int16_t, load16);
+    else
+        INDICES_LOAD(int8_t, load8);
     UNROLL
     for (uint32_t i = 0; i < GMV_CUDA_INDICES_PIECES; i++) {
         uint64_t index = first + (uint64_t)i * GMV_CUDA_THREADS;
