@@ -31,6 +31,7 @@ EXTRA_DIST += \
 	tests/integration/test_retries.py \
 	tests/integration/test_packed_nested.py \
 	tests/integration/test_packed_stream.py \
+	tests/integration/test_pylibcudf.py \
 	tests/integration/test_tables.py \
 	tests/integration/test_tables_random.py \
 	tests/integration/test_views.py
