@@ -32,6 +32,7 @@ EXTRA_DIST += \
 	tests/integration/test_packed_nested.py \
 	tests/integration/test_packed_stream.py \
 	tests/integration/test_pylibcudf.py \
+	tests/integration/test_splits.py \
 	tests/integration/test_tables.py \
 	tests/integration/test_tables_random.py \
 	tests/integration/test_views.py
