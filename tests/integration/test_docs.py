@@ -118,6 +118,15 @@ def test_pages_are_linked_and_installed_and_links_lead_somewhere():
             assert (text.parent / target).exists(), f"{text.name}: {target}"
 
 
+def test_figures_are_those_of_the_benchmarks():
+    rows = re.findall(r"^\| [^|]+ \| ([0-9., ]+) \|$", (SOURCE / "docs" / "performance.md").read_text(), re.MULTILINE)
+    figures = [figure for row in rows for figure in row.split(", ")]
+    measured = (SOURCE / "bench" / "README.md").read_text()
+    assert len(figures) >= 12
+    for figure in figures:
+        assert re.search(rf"\| {re.escape(figure)} \|", measured), figure
+
+
 def test_the_checks_see_what_differs():
     assert agrees('{"id":"buf_...","n":1}', '{"id":"buf_...","n":1}') and agrees("a...z", "abcz")
     assert not agrees('{"n":1}', '{"n":2}') and not agrees("a", "ab")
