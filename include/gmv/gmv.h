@@ -31,7 +31,9 @@
 #include <gmv/ops/column.h>
 #include <gmv/ops/engine.h>
 #include <gmv/ops/inspect.h>
+#include <gmv/ops/map.h>
 #include <gmv/ops/mask.h>
+#include <gmv/ops/mask_check.h>
 #include <gmv/ops/operation.h>
 #include <gmv/ops/packed.h>
 #include <gmv/ops/table.h>

@@ -11,6 +11,10 @@ libgmv_ops_la_SOURCES += src/ops/draft_priv.h src/ops/mask_priv.h \
 	src/ops/view.c src/ops/view_create.c src/ops/view_dlpack.c src/ops/view_read.c src/ops/result.c \
 	src/ops/mask_count.c src/ops/mask_input.c src/ops/mask_make.c
 
+# Looking inside.
+gmvops_HEADERS += include/gmv/ops/map.h include/gmv/ops/mask_check.h
+libgmv_ops_la_SOURCES += src/ops/buffer_map.c src/ops/column_mask_check.c
+
 # Columns and tables.
 gmvops_HEADERS += include/gmv/ops/column.h include/gmv/ops/table.h
 libgmv_ops_la_SOURCES += src/ops/column_priv.h src/ops/table.c \

@@ -2,6 +2,7 @@ noinst_LTLIBRARIES += libgmv-registry.la
 libgmv_registry_la_SOURCES = \
 	src/registry/address_index.c \
 	src/registry/delete.c \
+	src/registry/dependents.c \
 	src/registry/lease.c \
 	src/registry/lookup.c \
 	src/registry/node.c \

@@ -60,6 +60,7 @@ for name in buffer chunked_pack column column_nested engine mask mask_vectors pa
     run_both tests/ops/test_$name
 done
 run_both tests/ops/test_contents
+run_both tests/ops/test_map
 run_both tests/codec/test_column_values
 run_one 'in the calls' tests/ops/test_engine_chaos # threads do not make the same calls each time
 echo "1..$count"

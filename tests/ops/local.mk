@@ -37,6 +37,13 @@ tests_ops_test_contents_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_contents_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_contents_LDADD = $(OPS_TEST_LIBS)
 
+check_PROGRAMS += tests/ops/test_map
+TESTS += tests/ops/test_map
+tests_ops_test_map_SOURCES = tests/ops/test_map.c $(OPS_FIXTURE)
+tests_ops_test_map_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_map_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_map_LDADD = $(OPS_TEST_LIBS)
+
 check_PROGRAMS += tests/ops/test_mask
 TESTS += tests/ops/test_mask
 tests_ops_test_mask_SOURCES = tests/ops/test_mask.c $(OPS_FIXTURE)

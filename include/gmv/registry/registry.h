@@ -397,6 +397,21 @@ GMV_NODISCARD gmv_status gmv_registry_describe(gmv_registry *registry, const gmv
 size_t gmv_registry_owners(gmv_registry *registry, const gmv_node *node, gmv_id *out_ids,
                            size_t capacity);
 
+/* A dependent that is held in flight, and whether its caller may see it by its id. */
+typedef struct gmv_dependent {
+    gmv_node *node;
+    bool is_visible;
+} gmv_dependent;
+
+/*
+ * Takes in-flight references on up to `capacity` (at most 256) living dependents of a held node,
+ * oldest first, behind `after`: one of them that is still held, or NULL for the first. *out_more
+ * tells whether there may be others: with none returned the dead have to be buried first.
+ */
+size_t gmv_registry_hold_dependents(gmv_registry *registry, const gmv_caller *caller,
+                                    const gmv_node *node, gmv_node *after, size_t capacity,
+                                    gmv_dependent *out_dependents, bool *out_more);
+
 typedef struct gmv_list_filter {
     gmv_kind kind;     /* GMV_KIND_ANY: all */
     const char *label; /* NULL: all; exact bytes otherwise */
