@@ -20,6 +20,8 @@ void gmv_error_init(gmv_error *err)
     err->subject = (gmv_id){0};
     err->subject_alive = false;
     err->subject_reason = NULL;
+    err->has_operation = false;
+    err->operation = 0;
     err->dependents_count = 0;
     err->file = NULL;
     err->line = 0;

@@ -2,6 +2,8 @@ noinst_LTLIBRARIES += libgmvd-codec.la
 libgmvd_codec_la_SOURCES = \
 	src/codec/base64.c \
 	src/codec/base64.h \
+	src/codec/batch_json.c \
+	src/codec/batch_json.h \
 	src/codec/cai_json.c \
 	src/codec/cursor.c \
 	src/codec/cursor.h \

@@ -115,6 +115,8 @@ static void problem_write_extras(gmv_json_writer *writer, const gmv_error *err)
         gmv_json_member_bool(writer, "alive", err->subject_alive);
         gmv_json_member_string(writer, "reason", err->subject_reason);
     }
+    if (err->has_operation)
+        gmv_json_member_uint64(writer, "operation", err->operation);
     if (err->status != GMV_ERR_HELD_BY_DEPENDENTS)
         return;
     size_t listed =

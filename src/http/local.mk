@@ -6,6 +6,7 @@ libgmvd_http_la_SOURCES = \
 	src/http/events.c \
 	src/http/events.h \
 	src/http/exchange.c \
+	src/http/handle_batch.c \
 	src/http/handle_buffers.c \
 	src/http/handle_columns.c \
 	src/http/handle_common.c \

@@ -379,6 +379,7 @@ static gmv_status server_open(gmv_server *server, gmv_error *err)
     const gmv_server_options *options = &server->options;
     GMV_TRY(server_name_requests(server, err));
     GMV_TRY(gmv_router_create(options->routes, options->n_routes, &server->router, err));
+    server->service->router = server->router;
     GMV_TRY(gmv_metrics_create(options->routes, options->n_routes, &server->service->metrics, err));
     GMV_TRY(server_listen(server, err));
     GMV_TRY(gmv__downloads_create(server, server->options.max_chunks, &server->downloads, err));
@@ -491,6 +492,7 @@ void gmv_server_destroy(gmv_server *server)
     if (server->stop_fd >= 0)
         close(server->stop_fd);
     gmv_router_destroy(server->router);
+    server->service->router = NULL;
     gmv_metrics_destroy(server->service->metrics);
     server->service->metrics = NULL;
     pthread_mutex_destroy(&server->jobs_lock);

@@ -10,6 +10,13 @@
 
 #include "ops/draft_priv.h"
 
+static void operation_hold_inline(gmv_operation *operation)
+{
+    operation->held = operation->held_inline;
+    operation->made = operation->made_inline;
+    operation->held_capacity = GMV_OPERATION_HELD_INLINE;
+}
+
 void gmv_operation_begin(gmv_operation *operation, gmv_engine *engine, const gmv_caller *caller,
                          gmv_lane lane, gmv_stream *const *streams)
 {
@@ -18,9 +25,8 @@ void gmv_operation_begin(gmv_operation *operation, gmv_engine *engine, const gmv
     operation->lane = lane;
     operation->ttl_seconds = 0;
     operation->streams = streams;
-    operation->held = operation->held_inline;
+    operation_hold_inline(operation);
     operation->n_held = 0;
-    operation->held_capacity = GMV_OPERATION_HELD_INLINE;
     atomic_fetch_add_explicit(&engine->operations_in_flight, 1, memory_order_relaxed);
 }
 
@@ -37,8 +43,7 @@ void gmv_operation_end(gmv_operation *operation)
                              operation->lane != GMV_LANE_INLINE);
     if (operation->held != operation->held_inline)
         gmv_free(operation->held);
-    operation->held = operation->held_inline;
-    operation->held_capacity = GMV_OPERATION_HELD_INLINE;
+    operation_hold_inline(operation);
     atomic_fetch_sub_explicit(&engine->operations_in_flight, 1, memory_order_relaxed);
 }
 
@@ -51,20 +56,24 @@ gmv_status gmv_operation_reserve(gmv_operation *operation, size_t n, gmv_error *
     while (capacity < needed)
         capacity *= 2;
 
-    bool is_inline = operation->held == operation->held_inline;
-    gmv_node **held =
-        gmv_realloc(is_inline ? NULL : operation->held, capacity * sizeof(gmv_node *));
+    /* One block: the nodes, then whether they were made. */
+    gmv_node **held = gmv_malloc(capacity * (sizeof(gmv_node *) + sizeof(bool)));
     if (!held)
         return gmv_fail_no_memory(err);
-    if (is_inline)
-        memcpy(held, operation->held_inline, operation->n_held * sizeof(gmv_node *));
+    bool *made = (bool *)(held + capacity);
+    memcpy(held, operation->held, operation->n_held * sizeof(gmv_node *));
+    memcpy(made, operation->made, operation->n_held * sizeof(bool));
+    if (operation->held != operation->held_inline)
+        gmv_free(operation->held);
     operation->held = held;
+    operation->made = made;
     operation->held_capacity = capacity;
     return GMV_OK;
 }
 
 void gmv_operation_adopt(gmv_operation *operation, gmv_node *node)
 {
+    operation->made[operation->n_held] = false;
     operation->held[operation->n_held++] = node;
 }
 
@@ -83,8 +92,22 @@ gmv_status gmv_operation_get(gmv_operation *operation, const gmv_id *id, gmv_kin
 void gmv_operation_publish(gmv_operation *operation, gmv_node *const *nodes, size_t n_nodes)
 {
     gmv_registry_publish(operation->engine->registry, nodes, n_nodes);
-    for (size_t i = 0; i < n_nodes; i++)
+    for (size_t i = 0; i < n_nodes; i++) {
         gmv_operation_adopt(operation, nodes[i]);
+        operation->made[operation->n_held - 1] = true;
+    }
+}
+
+void gmv_operation_unmake(gmv_operation *operation)
+{
+    gmv_deletion deletion;
+    for (size_t i = operation->n_held; i > 0; i--) {
+        gmv_node *node = operation->held[i - 1];
+        /* Inner ones have no name, and others may have taken one already: both are well. */
+        if (operation->made[i - 1])
+            (void)!gmv_registry_delete(operation->engine->registry, &operation->caller, &node->id,
+                                       node->id.kind, GMV_IF_HELD_KEEP, &deletion, NULL);
+    }
 }
 
 gmv_status gmv_operation_weigh(gmv_operation *operation, uint64_t nbytes, gmv_error *err)

@@ -16,6 +16,13 @@ tests_codec_test_contents_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_codec_test_contents_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_codec_test_contents_LDADD = $(CODEC_TEST_LIBS)
 
+check_PROGRAMS += tests/codec/test_batch_json
+TESTS += tests/codec/test_batch_json
+tests_codec_test_batch_json_SOURCES = tests/codec/test_batch_json.c
+tests_codec_test_batch_json_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_batch_json_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_batch_json_LDADD = $(CODEC_TEST_LIBS)
+
 check_PROGRAMS += tests/codec/test_siphash
 TESTS += tests/codec/test_siphash
 tests_codec_test_siphash_SOURCES = tests/codec/test_siphash.c

@@ -13,7 +13,8 @@
 #include <gmv/base/alloc.h>
 
 #include "codec/json.h"
-#include "http/handler.h"
+#include "http/router.h"
+#include "http/service.h"
 #include "ops/fixture.h"
 
 /* What every case finds: ids to put into bodies and to be the path's. */
@@ -54,7 +55,7 @@ static void handlers_open(handlers_world *world)
 typedef struct handlers_case {
     const char *operation_id;
     const char *target; /* a letter: which handle is the path's; "" for none */
-    const char *body;   /* '@' and a letter stand for an id in quotes; NULL for none */
+    const char *body;   /* '@' or '#' and a letter: an id with or without quotes; NULL for none */
     const char *query;
     int http_status;
 } handlers_case;
@@ -113,6 +114,20 @@ static const handlers_case handlers_cases[] = {
      "", 200},
     {"listHandles", "", NULL, "limit=2&label=x", 200},
     {"getHandle", "v", NULL, "", 200},
+    {"createBuffer", "", "{\"nbytes\":64,\"ttl_seconds\":9}", "", 201},
+    {"leaseHandle", "v", "{\"ttl_seconds\":60}", "", 200},
+    {"createSession", "", "{\"ttl_seconds\":60,\"label\":\"s\"}", "", 201},
+    {"listSessions", "", NULL, "limit=2", 200},
+    {"runBatch", "",
+     "{\"operations\":[{\"method\":\"POST\",\"path\":\"/v1/buffers\",\"body\":{\"nbytes\":64}},"
+     "{\"method\":\"POST\",\"path\":\"/v1/buffers/$0.id/"
+     "views\",\"body\":{\"typestr\":\"|u1\","
+     "\"shape\":[\"$0.nbytes\"],\"label\":\"$$\"}},{\"method\":\"DELETE\",\"path\":\"/v1/views/"
+     "#v\"},"
+     "{\"method\":\"DELETE\",\"path\":\"/v1/buffers/$0.id?if_held=cascade\"},"
+     "{\"method\":\"POST\",\"path\":\"/v1/tables/#t/"
+     "contiguous_split\",\"body\":{\"splits\":[3]}}]}",
+     "", 200},
     {"deleteView", "v", NULL, "", 200},
     {"deleteBuffer", "b", NULL, "if_held=cascade", 200},
 };
@@ -152,13 +167,16 @@ static size_t handlers_body(const handlers_world *world, const char *pattern, ch
     size_t at = 0;
     for (; *pattern != '\0'; pattern++) {
         cr_assert_lt(at + GMV_ID_TEXT_MAX + 3, capacity);
-        if (*pattern != '@') {
+        if (*pattern != '@' && *pattern != '#') {
             out[at++] = *pattern;
             continue;
         }
-        out[at++] = '"';
+        bool quoted = *pattern == '@';
+        if (quoted)
+            out[at++] = '"';
         at += gmv_id_format(handlers_id(world, *++pattern), out + at);
-        out[at++] = '"';
+        if (quoted)
+            out[at++] = '"';
     }
     return at;
 }
@@ -169,7 +187,12 @@ static gmv_status handlers_run(handlers_world *world, const handlers_case *row, 
 {
     char body[1024];
     gmv_error query_err;
+    static gmv_service service;
+    gmv_router *router;
+    cr_assert_eq(gmv_router_create(gmv_routes, gmv_routes_count, &router, NULL), GMV_OK);
+    service.router = router;
     gmv_request request = {
+        .service = &service,
         .operation = &world->f.operation,
         .route = handlers_route(row->operation_id),
         .request_id = "r",
@@ -191,6 +214,7 @@ static gmv_status handlers_run(handlers_world *world, const handlers_case *row, 
     *out_failed = gmv_alloc_has_failed();
     gmv_alloc_fail_once(0);
     gmv_query_fini(&request.query);
+    gmv_router_destroy(router);
     return status;
 }
 

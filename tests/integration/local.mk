@@ -5,6 +5,7 @@ EXTRA_DIST += \
 	tests/integration/cuda_exporter.py \
 	tests/integration/openapi_check.py \
 	tests/integration/openapi_compare.py \
+	tests/integration/test_batch.py \
 	tests/integration/test_buffers.py \
 	tests/integration/test_contents.py \
 	tests/integration/test_columns_nested.py \

@@ -33,6 +33,8 @@ typedef struct gmv_error {
     gmv_id subject;                          /* the handle that the error is about */
     bool subject_alive;                      /* its object still lives */
     const char *subject_reason;              /* static text or NULL */
+    bool has_operation;                      /* of a batch, at fault: */
+    size_t operation;                        /* which one */
     size_t dependents_count;                 /* held_by_dependents: how many, exactly */
     gmv_id dependents[GMV_ERROR_IDS_MAX];    /* and the first of them */
     const char *file;                        /* where in the source it was raised, for the log */

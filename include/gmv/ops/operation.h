@@ -29,9 +29,11 @@ typedef struct gmv_operation {
     uint32_t ttl_seconds;       /* the lease of every name that it makes; 0, at first: none */
     gmv_stream *const *streams; /* one for each device of the engine; NULL on the inline lane */
     gmv_node **held;            /* points to held_inline until more are held */
+    bool *made;                 /* likewise: which of them it has published */
     size_t n_held;
     size_t held_capacity;
     gmv_node *held_inline[GMV_OPERATION_HELD_INLINE];
+    bool made_inline[GMV_OPERATION_HELD_INLINE];
 } gmv_operation;
 
 void gmv_operation_begin(gmv_operation *operation, gmv_engine *engine, const gmv_caller *caller,
@@ -57,6 +59,12 @@ void gmv_operation_adopt(gmv_operation *operation, gmv_node *node);
 
 /* Publishes prepared nodes (owners first) and adopts them. Needs n reserved places. Cannot fail. */
 void gmv_operation_publish(gmv_operation *operation, gmv_node *const *nodes, size_t n_nodes);
+
+/*
+ * Takes back the names of all that the operation has made, the newest first, as by a deletion that
+ * keeps what others hold. Allocates nothing; the objects go when the operation ends.
+ */
+void gmv_operation_unmake(gmv_operation *operation);
 
 /*
  * Declares how many bytes the work ahead passes over, before anything has been changed or made.
