@@ -108,6 +108,16 @@ def test_a_slice_is_a_view_of_its_own_over_the_same_memory(client, segment):
 
 
 @host_only
+def test_stats_are_the_daemons(client, segment):
+    array = numpy.ndarray((5,), "<f8", segment.buf)
+    array[:] = [1, 2, numpy.nan, 4, 5]
+    with gmv_share.share(array, client.url) as shared:
+        stats = shared.stats()
+    assert (stats["nan_count"], stats["min"], stats["max"], stats["sum"], stats["mean"]) == (1, 1.0, 5.0, 12.0, 3.0)
+    del array
+
+
+@host_only
 def test_a_buffer_of_gmvd_is_opened_without_a_copy(client):
     array = numpy.arange(50_000, dtype="<i4")
     view = client.view(array)
