@@ -23,6 +23,7 @@ EXTRA_DIST += \
 	tests/integration/test_http.py \
 	tests/integration/test_inspect.py \
 	tests/integration/test_kernels.py \
+	tests/integration/test_large.py \
 	tests/integration/test_lifetime.py \
 	tests/integration/test_lives.py \
 	tests/integration/test_look.py \
