@@ -16,6 +16,7 @@
 #include <gmv/base/clock.h>
 #include <gmv/base/num.h>
 #include <gmv/device/kernels.h>
+#include <gmv/device/reductions.h>
 
 #include "device/cuda/cuda_timer.h"
 
@@ -212,6 +213,88 @@ static gmv_status run_pieces(const bench *b, gmv_stream *stream, uint64_t nbytes
     return gmv_kernel_copy_pieces(stream, pieces, 200, err);
 }
 
+/* ---- reductions: against a copy that reads half of the bytes and writes as many ---------------
+ */
+
+static gmv_status statistics(const bench *b, gmv_stream *stream, gmv_dtype dtype, uint64_t nbytes,
+                             int64_t shift, gmv_error *err)
+{
+    gmv_statistics_reduction args = {.dtype = dtype,
+                                     .input = b->input->address + (uint64_t)shift,
+                                     .n = (int64_t)(nbytes / gmv_dtype_describe(dtype)->itemsize),
+                                     .scratch = b->output->address};
+    return gmv_kernel_statistics(stream, &args, err);
+}
+
+static gmv_status run_statistics_f4(const bench *b, gmv_stream *stream, uint64_t nbytes,
+                                    int64_t shift, gmv_error *err)
+{
+    return statistics(b, stream, GMV_DTYPE_F4, nbytes, shift, err);
+}
+
+static gmv_status run_statistics_f8(const bench *b, gmv_stream *stream, uint64_t nbytes,
+                                    int64_t shift, gmv_error *err)
+{
+    return statistics(b, stream, GMV_DTYPE_F8, nbytes, shift, err);
+}
+
+static gmv_status run_statistics_i8(const bench *b, gmv_stream *stream, uint64_t nbytes,
+                                    int64_t shift, gmv_error *err)
+{
+    return statistics(b, stream, GMV_DTYPE_I8, nbytes, shift, err);
+}
+
+static gmv_status run_statistics_u1(const bench *b, gmv_stream *stream, uint64_t nbytes,
+                                    int64_t shift, gmv_error *err)
+{
+    return statistics(b, stream, GMV_DTYPE_U1, nbytes, shift, err);
+}
+
+/* Half of the input with the other half, which has the same pattern unless it is shifted. */
+static gmv_status run_compare(const bench *b, gmv_stream *stream, uint64_t nbytes, int64_t shift,
+                              gmv_error *err)
+{
+    uint64_t half = nbytes / 2;
+    gmv_comparison_reduction args = {
+        .dtype = GMV_DTYPE_F4,
+        .inputs = {b->input->address, b->input->address + half + (uint64_t)shift},
+        .n = (int64_t)(half / 4),
+        .nan_equal = true,
+        .scratch = b->output->address};
+    return gmv_kernel_compare(stream, &args, err);
+}
+
+/* The shift is log2 of the block's bytes. */
+static gmv_status hash_blocks(const bench *b, gmv_stream *stream, gmv_hash hash, uint64_t nbytes,
+                              int64_t shift, gmv_error *err)
+{
+    gmv_hash_blocks args = {.hash = hash,
+                            .input = b->input->address,
+                            .block_nbytes = UINT64_C(1) << shift,
+                            .n = (int64_t)(nbytes >> shift),
+                            .output = b->output->address};
+    return gmv_kernel_hash_blocks(stream, &args, err);
+}
+
+static gmv_status run_xxh64(const bench *b, gmv_stream *stream, uint64_t nbytes, int64_t shift,
+                            gmv_error *err)
+{
+    return hash_blocks(b, stream, GMV_HASH_XXH64, nbytes, shift, err);
+}
+
+static gmv_status run_xxh3(const bench *b, gmv_stream *stream, uint64_t nbytes, int64_t shift,
+                           gmv_error *err)
+{
+    return hash_blocks(b, stream, GMV_HASH_XXH3, nbytes, shift, err);
+}
+
+static gmv_status run_crc32c(const bench *b, gmv_stream *stream, uint64_t nbytes, int64_t shift,
+                             gmv_error *err)
+{
+    gmv_crc32c args = {.input = b->input->address, .nbytes = nbytes, .output = b->output->address};
+    return gmv_kernel_crc32c(stream, &args, err);
+}
+
 static const row rows[] = {
     {"bools_to_mask", run_bytes, 1, 0, 1.125},
     {"bools_to_mask, 1 byte off", run_bytes, 1, 1, 1.125},
@@ -236,6 +319,17 @@ static const row rows[] = {
     {"gather every other f8", run_gather, 1, 0, 1.5},
     {"pack 200 columns", run_pieces, 1, 0, 2},
     {"pack 200 columns, 1 byte off", run_pieces, 1, 1, 2},
+    {"statistics f4", run_statistics_f4, 1, 0, 1},
+    {"statistics f4, 4 bytes off", run_statistics_f4, 1, 4, 1},
+    {"statistics f8", run_statistics_f8, 1, 0, 1},
+    {"statistics i8", run_statistics_i8, 1, 0, 1},
+    {"statistics u1", run_statistics_u1, 1, 0, 1},
+    {"compare f4, equal", run_compare, 1, 0, 1},
+    {"compare f4, all differ", run_compare, 1, 4, 1},
+    {"xxh64_tree, 64 KiB blocks", run_xxh64, 1, 16, 1},
+    {"xxh64_tree, 4 KiB blocks", run_xxh64, 1, 12, 1},
+    {"xxh3_tree, 64 KiB blocks", run_xxh3, 1, 16, 1},
+    {"crc32c", run_crc32c, 1, 0, 1},
 };
 
 /* ---- measuring ------------------------------------------------------------------------------- */

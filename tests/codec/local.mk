@@ -93,6 +93,13 @@ tests_codec_test_decode_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_codec_test_decode_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_codec_test_decode_LDADD = $(CODEC_TEST_LIBS)
 
+check_PROGRAMS += tests/codec/test_encode_inspect
+TESTS += tests/codec/test_encode_inspect
+tests_codec_test_encode_inspect_SOURCES = tests/codec/test_encode_inspect.c
+tests_codec_test_encode_inspect_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_codec_test_encode_inspect_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_codec_test_encode_inspect_LDADD = $(CODEC_TEST_LIBS)
+
 check_PROGRAMS += tests/codec/test_values
 TESTS += tests/codec/test_values
 tests_codec_test_values_SOURCES = tests/codec/test_values.c

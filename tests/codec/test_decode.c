@@ -460,3 +460,41 @@ Test(decode, slices_of_64_bits_resolve_as_in_python)
 {
     slice_run_file("slices_int64.json");
 }
+
+Test(decode, numbers_are_integers_or_reals_that_a_double_holds)
+{
+    static const gmv_field fields[] = {
+        {.name = "n", .type = GMV_FIELD_NUMBER, .offset = 0},
+        GMV_FIELD_END,
+    };
+    static const struct {
+        const char *text;
+        gmv_status status;
+        double value;
+    } rows[] = {
+        {"{\"n\":3}", GMV_OK, 3},
+        {"{\"n\":-2.5e1}", GMV_OK, -25},
+        {"{\"n\":100000000000000000000000}", GMV_OK, 1e23},
+        {"{\"n\":null}", GMV_OK, 7},
+        {"{}", GMV_OK, 7},
+        {"{\"n\":1e400}", GMV_ERR_VALUE, 0},
+        {"{\"n\":\"1\"}", GMV_ERR_TYPE, 0},
+        {"{\"n\":true}", GMV_ERR_TYPE, 0},
+        {"{\"n\":[1]}", GMV_ERR_TYPE, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        gmv_document document;
+        gmv_error err;
+        double value = 7;
+        gmv_error_init(&err);
+        gmv_status status =
+            gmv_decode_body(rows[i].text, strlen(rows[i].text), fields, &value, &document, &err);
+        cr_assert_eq(status, rows[i].status, "%s: %s", rows[i].text, err.message);
+        if (status == GMV_OK) {
+            cr_assert_eq(value, rows[i].value, "%s: %.17g", rows[i].text, value);
+            gmv_document_fini(&document);
+        } else {
+            cr_assert_str_eq(err.pointer, "/n");
+        }
+    }
+}

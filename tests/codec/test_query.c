@@ -223,3 +223,54 @@ Test(segment, bad_escapes_nul_slashes_and_long_ones_are_refused)
     cr_assert_not(gmv_segment_decode("a\0b", 3, out, sizeof out));
     cr_assert(gmv_segment_decode("0123456789abcde", 15, out, sizeof out));
 }
+
+Test(query, numbers_have_the_grammar_of_json)
+{
+    static const struct {
+        const char *text;
+        bool good;
+        double value;
+    } rows[] = {
+        {"n=0", true, 0},         {"n=-1.5", true, -1.5},   {"n=1e3", true, 1000},
+        {"n=-0", true, 0},        {"n=2.5E-1", true, 0.25}, {"n=1e%2B2", true, 100},
+        {"n=1e308", true, 1e308}, {"n=1e309", false, 0},    {"n=01", false, 0},
+        {"n=.5", false, 0},       {"n=1.", false, 0},       {"n=1e", false, 0},
+        {"n=nan", false, 0},      {"n=inf", false, 0},      {"n=0x10", false, 0},
+        {"n=+1", false, 0},       {"n=", false, 0},         {"n", false, 0},
+        {"n=1%201", false, 0},    {"n=--1", false, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        gmv_query query;
+        gmv_error err;
+        bool given = false;
+        double value = 77;
+        cr_assert_eq(query_read(rows[i].text, "n", &query, &err), GMV_OK);
+        gmv_status status = gmv_query_number(&query, "n", &given, &value, &err);
+        cr_assert_eq(status, rows[i].good ? GMV_OK : GMV_ERR_REQUEST_MALFORMED, "'%s'",
+                     rows[i].text);
+        cr_assert(!rows[i].good || (given && value == rows[i].value), "'%s'", rows[i].text);
+        cr_assert_eq(gmv_query_number(&query, "m", &given, &value, &err), GMV_OK);
+        cr_assert_not(given);
+        gmv_query_fini(&query);
+    }
+}
+
+Test(query, names_are_those_of_the_list)
+{
+    static const char *const names[] = {"one", "two", NULL};
+    static const struct {
+        const char *text;
+        int index; /* -1: refused */
+    } rows[] = {{"", 7}, {"n=one", 0}, {"n=two", 1}, {"n=tw", -1}, {"n=ONE", -1}, {"n", -1}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        gmv_query query;
+        gmv_error err;
+        int index = -2;
+        cr_assert_eq(query_read(rows[i].text, "n", &query, &err), GMV_OK);
+        gmv_status status = gmv_query_name(&query, "n", names, 7, &index, &err);
+        cr_assert_eq(status, rows[i].index < 0 ? GMV_ERR_REQUEST_MALFORMED : GMV_OK, "'%s'",
+                     rows[i].text);
+        cr_assert(rows[i].index < 0 || index == rows[i].index, "'%s'", rows[i].text);
+        gmv_query_fini(&query);
+    }
+}

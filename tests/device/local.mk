@@ -15,6 +15,13 @@ tests_device_test_kernels_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_device_test_kernels_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_device_test_kernels_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la $(GMV_TEST_LIBS) -lm
 
+check_PROGRAMS += tests/device/test_reductions
+TESTS += tests/device/test_reductions
+tests_device_test_reductions_SOURCES = tests/device/test_reductions.c
+tests_device_test_reductions_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_device_test_reductions_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_device_test_reductions_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la $(GMV_TEST_LIBS)
+
 check_PROGRAMS += tests/device/test_sharing
 TESTS += tests/device/test_sharing
 tests_device_test_sharing_SOURCES = tests/device/test_sharing.c

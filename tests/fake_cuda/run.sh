@@ -52,11 +52,11 @@ run_both()
     run_one 'on threads' "$@"
 }
 
-for name in kernels memory sharing vectors ipc; do
+for name in kernels memory reductions sharing vectors ipc; do
     run_both tests/device/test_$name
 done
 run_both tests/device/test_differential 200 2048
-for name in buffer chunked_pack column column_nested engine mask mask_vectors pack pack_nested packed table unpack view view_cai; do
+for name in buffer chunked_pack column column_nested engine inspect mask mask_vectors pack pack_nested packed table unpack view view_cai; do
     run_both tests/ops/test_$name
 done
 run_both tests/ops/test_contents

@@ -150,3 +150,11 @@ tests_ops_test_chunked_pack_SOURCES = tests/ops/test_chunked_pack.c tests/ops/ne
 tests_ops_test_chunked_pack_CFLAGS = $(GMV_TEST_CFLAGS)
 tests_ops_test_chunked_pack_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_ops_test_chunked_pack_LDADD = $(OPS_TEST_LIBS)
+
+# Looking inside arrays.
+check_PROGRAMS += tests/ops/test_inspect
+TESTS += tests/ops/test_inspect
+tests_ops_test_inspect_SOURCES = tests/ops/test_inspect.c $(OPS_FIXTURE)
+tests_ops_test_inspect_CFLAGS = $(GMV_TEST_CFLAGS)
+tests_ops_test_inspect_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_ops_test_inspect_LDADD = $(OPS_TEST_LIBS)

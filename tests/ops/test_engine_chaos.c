@@ -15,6 +15,7 @@
 #include <criterion/parameterized.h>
 
 #include <gmv/base/alloc.h>
+#include <gmv/ops/inspect.h>
 #include <gmv/ops/mask.h>
 
 #include "fake_cuda/fake_support.h"
@@ -290,6 +291,42 @@ static gmv_status run_delete(void)
     return fixture_delete(&f, &made->node.id, GMV_IF_HELD_CASCADE, NULL) ? GMV_OK : f.err.status;
 }
 
+static gmv_status run_statistics(void)
+{
+    gmv_statistics statistics;
+    return gmv_inspect_statistics(&f.operation, &world.masked->node, world.bits, &statistics,
+                                  &f.err);
+}
+
+static gmv_status run_histogram(void)
+{
+    gmv_histogram_request request = {.bins = 10};
+    gmv_histogram histogram;
+    GMV_TRY(gmv_inspect_histogram(&f.operation, &world.column->node, &request, &histogram, &f.err));
+    gmv_histogram_fini(&histogram);
+    return GMV_OK;
+}
+
+static gmv_status run_checksum(void)
+{
+    gmv_checksum_request request = {
+        .algorithm = GMV_CHECKSUM_XXH3_TREE, .block_nbytes = 1024, .list_blocks = true};
+    gmv_checksum checksum;
+    GMV_TRY(gmv_inspect_checksum(&f.operation, &world.strided->node, &request, &checksum, &f.err));
+    gmv_checksum_fini(&checksum);
+    request.algorithm = GMV_CHECKSUM_CRC32C;
+    request.list_blocks = false;
+    return gmv_inspect_checksum(&f.operation, &world.bytes->node, &request, &checksum, &f.err);
+}
+
+static gmv_status run_comparison(void)
+{
+    gmv_comparison_request request = {.nan_equal = true};
+    gmv_comparison comparison;
+    return gmv_inspect_compare(&f.operation, &world.masked->node, &world.strided->node, &request,
+                               &comparison, &f.err);
+}
+
 static const struct {
     const char *name;
     gmv_status (*run)(void);
@@ -319,6 +356,10 @@ static const struct {
     {"counting", run_counts, 4},
     {"set_null_mask", run_set_null_mask, 3},
     {"delete", run_delete, 2},
+    {"statistics", run_statistics, 6},
+    {"histogram", run_histogram, 10},
+    {"checksum", run_checksum, 10},
+    {"comparison", run_comparison, 6},
 };
 
 /* ---- the loop -------------------------------------------------------------------------------- */

@@ -54,50 +54,57 @@ DEVICE gmv_statistics_partial thread_partial(const thread_statistics *mine)
     return partial;
 }
 
-#define DEFINE_STATISTICS(dtype, suffix, type, bits, is_float)                   \
-    KERNEL(statistics_##suffix, cuda_statistics_args)                            \
-    {                                                                            \
-        const reduce_place place = reduce_place_of(REDUCE_PIECES(bits));         \
-        const uint64_t at = args.input + place.first * sizeof(type);             \
-        const uint64_t step = WARP_THREADS * sizeof(type);                       \
-        const bool whole = reduce_is_inside(place, REDUCE_PIECES(bits), args.n); \
-        type elements[REDUCE_PIECES(bits)], min = (type) ~(type)0, max = 0;      \
-        thread_statistics mine = {0};                                            \
-        UNROLL                                                                   \
-        for (uint32_t k = 0; k < REDUCE_PIECES(bits); k++) {                     \
-            elements[k] = 0;                                                     \
-            if (whole || place.first + k * WARP_THREADS < args.n)                \
-                elements[k] = load##bits(at + k * step);                         \
-        }                                                                        \
-        UNROLL                                                                   \
-        for (uint32_t k = 0; k < REDUCE_PIECES(bits); k++) {                     \
-            type element = elements[k], key = element_key_##suffix(element);     \
-            uint32_t kind = element_class_##suffix(element);                     \
-            if (!(whole && args.validity.address == 0) &&                        \
-                !reduce_is_valid(place, k, args.validity, args.n))               \
-                continue;                                                        \
-            if (kind != ELEMENT_FINITE) {                                        \
-                mine.nan_count += kind == ELEMENT_NAN;                           \
-                mine.inf_count += kind == ELEMENT_INFINITE;                      \
-                continue;                                                        \
-            }                                                                    \
-            min = key < min ? key : min;                                         \
-            max = key > max ? key : max;                                         \
-            mine.zero_count += element_is_zero_##suffix(element);                \
-            thread_add_value(&mine, element_double_##suffix(element));           \
-            if (is_float)                                                        \
-                mine.sum += element_double_##suffix(element);                    \
-            else                                                                 \
-                thread_add_integer(&mine, element_low_##suffix(element),         \
-                                   element_high_##suffix(element));              \
-        }                                                                        \
-        gmv_statistics_partial partial = thread_partial(&mine);                  \
-        if (mine.n) {                                                            \
-            partial.min_key = min;                                               \
-            partial.max_key = max;                                               \
-        }                                                                        \
-        if (block_statistics(&partial))                                          \
-            ((gmv_statistics_partial *)args.output)[block_index()] = partial;    \
+/* Loads that are under way at once; short types are many, so their code is to be short, too. */
+#define STATISTICS_PIECES(bits) ((bits) >= 32 ? 16u : 8u)
+
+#define DEFINE_STATISTICS(dtype, suffix, type, bits, is_float)                                 \
+    KERNEL(statistics_##suffix, cuda_statistics_args)                                          \
+    {                                                                                          \
+        const reduce_place place = reduce_place_of(REDUCE_PIECES(bits));                       \
+        const uint64_t at = args.input + place.first * sizeof(type);                           \
+        const uint64_t step = WARP_THREADS * sizeof(type);                                     \
+        const bool whole = reduce_is_inside(place, REDUCE_PIECES(bits), args.n);               \
+        const bool all_valid = whole && args.validity.address == 0;                            \
+        type min = (type) ~(type)0, max = 0;                                                   \
+        thread_statistics mine = {0};                                                          \
+        NO_UNROLL                                                                              \
+        for (uint32_t done = 0; done < REDUCE_PIECES(bits); done += STATISTICS_PIECES(bits)) { \
+            type elements[STATISTICS_PIECES(bits)];                                            \
+            UNROLL                                                                             \
+            for (uint32_t i = 0; i < STATISTICS_PIECES(bits); i++) {                           \
+                elements[i] = 0;                                                               \
+                if (whole || place.first + (done + i) * WARP_THREADS < args.n)                 \
+                    elements[i] = load##bits(at + (done + i) * step);                          \
+            }                                                                                  \
+            UNROLL                                                                             \
+            for (uint32_t i = 0; i < STATISTICS_PIECES(bits); i++) {                           \
+                type element = elements[i], key = element_key_##suffix(element);               \
+                uint32_t kind = element_class_##suffix(element);                               \
+                if (!all_valid && !reduce_is_valid(place, done + i, args.validity, args.n))    \
+                    continue;                                                                  \
+                if (kind != ELEMENT_FINITE) {                                                  \
+                    mine.nan_count += kind == ELEMENT_NAN;                                     \
+                    mine.inf_count += kind == ELEMENT_INFINITE;                                \
+                    continue;                                                                  \
+                }                                                                              \
+                min = key < min ? key : min;                                                   \
+                max = key > max ? key : max;                                                   \
+                mine.zero_count += element_is_zero_##suffix(element);                          \
+                thread_add_value(&mine, element_double_##suffix(element));                     \
+                if (is_float)                                                                  \
+                    mine.sum += element_double_##suffix(element);                              \
+                else                                                                           \
+                    thread_add_integer(&mine, element_low_##suffix(element),                   \
+                                       element_high_##suffix(element));                        \
+            }                                                                                  \
+        }                                                                                      \
+        gmv_statistics_partial partial = thread_partial(&mine);                                \
+        if (mine.n) {                                                                          \
+            partial.min_key = min;                                                             \
+            partial.max_key = max;                                                             \
+        }                                                                                      \
+        if (block_statistics(&partial))                                                        \
+            ((gmv_statistics_partial *)args.output)[block_index()] = partial;                  \
     }
 
 ELEMENT_MAP(DEFINE_STATISTICS)
