@@ -9,6 +9,7 @@ are compared; medians are printed. Transfers pin nothing: there it is memory and
 """
 
 import argparse
+import concurrent.futures
 import ctypes
 import json
 import os
@@ -193,12 +194,13 @@ def latency(build, rounds, seconds):
             thread.join()
         return found
 
-    rows = {"idle": [], f"beside {pack_gib} GiB packs": [], "beside 4 downloads of 1 GiB": [], "4 KiB kernel, idle": []}
+    rows = {"idle": [], f"beside {pack_gib} GiB packs": [], "beside 4 downloads of 1 GiB": [], "beside 8 downloads of 1 GiB": [], "4 KiB kernel, idle": []}
     for _ in range(rounds):
         rows["idle"].append(paced(build, gmvd.port, seconds, *get))
         rows["4 KiB kernel, idle"].append(paced(build, gmvd.port, seconds, *kernel))
         rows[f"beside {pack_gib} GiB packs"].append(beside([pack]))
-        rows["beside 4 downloads of 1 GiB"].append(beside([download] * 4))
+        for count in (4, 8):
+            rows[f"beside {count} downloads of 1 GiB"].append(beside([download] * count))
     for name, found in rows.items():
         p50, p99 = (median(row[key] for row in found) for key in ("p50", "p99"))
         ratio = median(row["p99"] / idle["p99"] for row, idle in zip(found, rows["idle"]))
@@ -236,6 +238,14 @@ def pinned_copies(nbytes, rounds):
     return {name: median(values[1:]) for name, values in rates.items()}
 
 
+def curls(direction, url, file, count):
+    """The same of so many at once, together."""
+    begin = time.perf_counter()
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        list(pool.map(lambda _: curl(direction, url, file), range(count)))
+    return count * GIB / (time.perf_counter() - begin)
+
+
 def curl(direction, url, file):
     """Bytes per second as curl counts them."""
     arguments = {"download": ["-o", "/dev/null"], "upload": ["-o", "/dev/null", "-T", file, "-H", "Content-Type: application/octet-stream",
@@ -264,29 +274,36 @@ def transfer(build, rounds):
         gmvd = Gmvd(build, core=None)
         view = gmvd.view(GIB)
         url = f"{gmvd.url}/v1/buffers/{view['buffer']}/data"
-        rates = {("gmvd", "upload"): [], ("gmvd", "download"): []}
-        urls = {("gmvd", "upload"): url, ("gmvd", "download"): url}
+        bare_port = gmvd.port % 20000 + 20011
+        bare = subprocess.Popen([program(build, "bench/bare_mhd"), str(bare_port), "/dev/null"], stdout=subprocess.PIPE, text=True)
+        bare.stdout.readline()
+        rates = {("gmvd", "upload"): [], ("gmvd", "download"): [], ("gmvd", "8 downloads"): [], ("sink", "upload"): []}
+        urls = {"gmvd": url, "sink": f"http://127.0.0.1:{bare_port}/"}
         nginx = None
         if shutil.which("nginx"):
             nginx = Nginx(folder, gmvd.port % 20000 + 20013, f"root {folder}; sendfile on;", None)
-            rates["nginx", "download"], urls["nginx", "download"] = [], f"{nginx.url}/file"
+            rates["nginx", "download"], rates["nginx", "8 downloads"], urls["nginx"] = [], [], f"{nginx.url}/file"
         for turn in range(rounds + 1):
             for (who, direction), found in rates.items():
-                rate = curl(direction, urls[who, direction], str(file))
+                many = direction == "8 downloads"
+                rate = curls("download", urls[who], str(file), 8) if many else curl(direction, urls[who], str(file))
                 if turn:
                     found.append(rate)
         last = subprocess.run(["curl", "-sS", "-r", f"{GIB - (1 << 20)}-", url], capture_output=True, check=True).stdout
         assert last == block, "the download is not what was uploaded"
         if nginx:
             nginx.stop()
+        bare.terminate()
+        bare.wait()
         gmvd.stop()
     limits = pinned_copies(GIB, rounds) if BACKEND == "cuda" else {}
     for (who, direction), found in rates.items():
-        line = f"1 GiB {direction:8} {who:5} {median(found) / 1e9:6.2f} GB/s"
+        line = f"1 GiB {direction:11} {who:5} {median(found) / 1e9:6.2f} GB/s"
         if who == "gmvd" and direction in limits:
             line += f"   pinned copy {limits[direction] / 1e9:6.2f} GB/s   of that {median(found) / limits[direction]:.2f}"
-        if who == "gmvd" and (("nginx", direction) in rates):
-            line += f"   gmvd/nginx {median(mine / other for mine, other in zip(found, rates['nginx', direction])):.3f}"
+        for other in ("nginx", "sink"):
+            if who == "gmvd" and (other, direction) in rates:
+                line += f"   gmvd/{other} {median(mine / theirs for mine, theirs in zip(found, rates[other, direction])):.3f}"
         print(line + ("" if place else "   (the file is not in memory)"), flush=True)
 
 

@@ -4,8 +4,11 @@
 import email.parser
 import email.policy
 import io
+import pathlib
+import re
 import shutil
 import subprocess
+import time
 
 import numpy
 import pytest
@@ -312,6 +315,46 @@ def test_a_huge_broadcast_is_not_made_to_be_looked_at(client):
     assert npy.content.startswith(b"\x93NUMPY") and npy.content.endswith(b"0123456789abcdef")
     dump = client.call("GET", f"{path}/hexdump", params={"offset": (1 << 38) - 16}, expect=200).text
     assert dump == "3ffffffff0: 3031 3233 3435 3637 3839 6162 6364 6566  0123456789abcdef\n"
+
+
+def resident(daemon):
+    """Bytes of the daemon's own memory; shared memory, where buffers lie, is left out."""
+    text = pathlib.Path(f"/proc/{daemon.process.pid}/status").read_text(encoding="ascii")
+    return 1024 * int(re.search(r"RssAnon:\s+(\d+)", text).group(1))
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "gathered"])
+def test_eight_downloads_of_a_gibibyte_take_no_memory_of_that_size(daemon, client, layout):
+    """All are under way at once, each a good way in, and what they take stays far below what they send."""
+    if layout == "contiguous":
+        source = client.post("/v1/buffers", {"nbytes": 1 << 30})["id"]
+        path = f"/v1/buffers/{source}/data"
+    else:
+        buffer = client.upload(bytes(4096))
+        view = client.post("/v1/views", {"cuda_array_interface": cai(buffer["ptr"], [1 << 18, 4096], "|u1", strides=[0, 1])})
+        source = view["id"]
+        path = f"/v1/views/{source}/data"
+    before = resident(daemon)
+    connections = [daemon.connect() for _ in range(8)]
+    grown = 0
+    for connection in connections:
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    for _ in range(16):
+        for connection in connections:
+            left = 2 * MIB
+            while left > 0:
+                chunk = connection.recv(min(left, MIB))
+                assert chunk
+                left -= len(chunk)
+        grown = max(grown, resident(daemon) - before)
+    for connection in connections:
+        connection.close()
+    deadline = time.monotonic() + 30
+    while client.get(f"/v1/handles/{source}")["in_flight"] > 0:
+        assert time.monotonic() < deadline, "clients that went still hold what they were reading"
+        time.sleep(0.05)
+    staging = 32 * MIB
+    assert grown < 200 * MIB + staging, f"{grown / MIB:.0f} MiB"
 
 
 def test_more_logical_bytes_than_one_call_may_pass_over(client):
