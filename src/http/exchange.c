@@ -720,6 +720,20 @@ static gmv_status exchange_read_key(gmv_exchange *exchange, gmv_error *err)
     return GMV_OK;
 }
 
+/* Two fields, and one that is longer than any range, are one that cannot be read. */
+static void exchange_copy_content_range(gmv_exchange *exchange)
+{
+    const gmv_field_value *field = &exchange->head.fields[GMV_FIELD_CONTENT_RANGE];
+    gmv_request *request = &exchange->request;
+    bool is_readable = field->count == 1 && field->length <= sizeof exchange->content_range;
+    if (field->count == 0)
+        return;
+    request->content_range = exchange->content_range;
+    request->content_range_length = is_readable ? field->length : 0;
+    if (is_readable)
+        memcpy(exchange->content_range, field->text, field->length);
+}
+
 static gmv_status exchange_examine(gmv_exchange *exchange, const char *method_name, gmv_error *err)
 {
     gmv_method method = exchange_read_method(exchange, method_name);
@@ -739,10 +753,7 @@ static gmv_status exchange_examine(gmv_exchange *exchange, const char *method_na
     request->has_id = exchange->match.has_id;
     request->id = exchange->match.id;
     request->content_length = exchange->head.body_nbytes;
-    const gmv_field_value *content_range = &exchange->head.fields[GMV_FIELD_CONTENT_RANGE];
-    request->content_range = content_range->count ? content_range->text : NULL;
-    /* Two of them are one that cannot be read. */
-    request->content_range_length = content_range->count == 1 ? content_range->length : 0;
+    exchange_copy_content_range(exchange);
     const gmv_field_value *last_event_id = &exchange->head.fields[GMV_FIELD_LAST_EVENT_ID];
     request->last_event_id = last_event_id->count ? last_event_id->text : NULL;
     request->last_event_id_length = last_event_id->count == 1 ? last_event_id->length : 0;

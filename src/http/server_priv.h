@@ -125,6 +125,7 @@ struct gmv_exchange {
     bool is_type_wrong;   /* refused with the first byte of the body */
     bool is_head_request;
     gmv_id session_id;      /* that the request bears; kind 0: none */
+    char content_range[96]; /* copied: a worker may outlive the connection */
     size_t once_key_length; /* of its Idempotency-Key; 0: none */
     char once_key[GMV_IDEMPOTENCY_KEY_MAX];
     gmv_method_label method_label;

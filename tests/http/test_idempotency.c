@@ -131,7 +131,7 @@ Test(idempotency, the_oldest_answers_go_when_there_are_too_many_bytes)
 {
     enum { ANSWERS = 20, NBYTES = 4 << 20 };
     gmv_idempotency *table = table_new();
-    char key[8];
+    char key[16];
     for (int i = 0; i < ANSWERS; i++) {
         snprintf(key, sizeof key, "%d", i);
         run(table, key, NBYTES);

@@ -17,6 +17,7 @@ enum { THREADS = 4, SHARED = 48, SESSIONS = 6, ROUNDS_MAX = 40000 };
 
 static gmv_registry *registry;
 static atomic_long made, destroyed, sessions_made, refused, expired, ended;
+static atomic_long created, deleted, freed;
 static atomic_bool stop;
 static int64_t deadline_ns;
 
@@ -239,6 +240,14 @@ static void end_the_rest(racer *me)
         ;
 }
 
+static void observe(void *context, gmv_event event, const gmv_node *node)
+{
+    (void)context;
+    (void)node;
+    atomic_long *const counters[] = {&created, &deleted, &freed};
+    atomic_fetch_add(counters[event], 1);
+}
+
 static void report(int number, bool good, const char *what)
 {
     printf("%s %d - %s\n", good ? "ok" : "not ok", number, what);
@@ -248,7 +257,8 @@ int main(void)
 {
     static racer racers[THREADS];
     pthread_t threads[THREADS + 1];
-    if (gmv_registry_create(NULL, &registry, NULL) != GMV_OK)
+    const gmv_registry_options options = {.observe = observe};
+    if (gmv_registry_create(&options, &registry, NULL) != GMV_OK)
         abort();
     /* The clock that is read below runs fast, too: 1.5 s of real time. */
     deadline_ns = gmv_clock_monotonic_ns() + 1500000000 * INT64_C(80);
@@ -273,11 +283,16 @@ int main(void)
     uint64_t left = 0;
     for (int kind = 0; kind < GMV_KIND_COUNT; kind++)
         left += counts.alive[kind] + counts.named[kind];
-    printf("1..4\n");
+    long everything = atomic_load(&made) + atomic_load(&sessions_made);
+    printf("1..5\n");
     report(1, atomic_load(&made) > 100 && atomic_load(&sessions_made) > 10, "threads have worked");
     report(2, atomic_load(&expired) > 0 && atomic_load(&ended) > 0, "leases and sessions ended");
     report(3, left == 0, "nothing is left");
     report(4, atomic_load(&destroyed) == atomic_load(&made), "each node is destroyed once");
+    report(5,
+           atomic_load(&created) == everything && atomic_load(&freed) == everything &&
+               atomic_load(&deleted) >= atomic_load(&sessions_made),
+           "observers have heard of every one");
     gmv_registry_destroy(registry);
     return 0;
 }
