@@ -19,6 +19,7 @@ EXTRA_DIST += \
 	tests/integration/test_events.py \
 	tests/integration/test_examples.py \
 	tests/integration/test_gmv_share.py \
+	tests/integration/test_faults_elsewhere.py \
 	tests/integration/test_generated_client.py \
 	tests/integration/test_http.py \
 	tests/integration/test_inspect.py \
