@@ -381,19 +381,64 @@ class Upload:
         self.buffer = json.loads(line.call("POST", "/v1/buffers/upload", bytes(self.content),
                                            content_type="application/octet-stream"))["id"]
 
-    def view(self, line, place):
+    def view(self, desk, place):
         if place is None:
             return None
-        return line.post(f"/v1/buffers/{self.buffer}/views", {"typestr": "|u1", "offset": place[0], "shape": [place[1]]})["id"]
+        return desk.make(f"/v1/buffers/{self.buffer}/views", {"typestr": "|u1", "offset": place[0], "shape": [place[1]]})
 
-    def column(self, line, column):
-        data, mask = (self.view(line, place) for place in column.places)
+    def column(self, desk, column):
+        data, mask = (self.view(desk, place) for place in column.places)
+        children = [self.column(desk, child) for child in column.children]
         body = {"type": {"name": column.name, "scale": column.scale}, "size": column.rows, "offset": column.lead, "data": data,
-                "null_mask": mask, "children": [self.column(line, child)["id"] for child in column.children]}
-        made = line.post("/v1/columns", body)
-        valid = column_validity(column)
-        assert (made["null_count"], made["nullable"]) == (int((~valid).sum()), bool(column.places[1] and column.places[1][1]))
-        return made
+                "null_mask": mask, "children": children}
+        return desk.make("/v1/columns", body, lambda made: self.check_made(made, column))
+
+    def check_made(self, made, column):
+        nulls, is_nullable = int((~column_validity(column)).sum()), bool(column.places[1] and column.places[1][1])
+        assert (made["null_count"], made["nullable"], made["size"]) == (nulls, is_nullable, column.rows)
+
+
+class OneByOne:
+    """Makes things with a call for each."""
+
+    def __init__(self, line):
+        self.line = line
+
+    def make(self, path, body, check=None):
+        made = self.line.post(path, body)
+        if check:
+            check(made)
+        return made["id"]
+
+    def finish(self, ids):
+        return ids
+
+
+class Batch:
+    """The same in one call, where what is made is named by the number of its operation."""
+
+    def __init__(self, line, atomic):
+        self.line, self.atomic, self.operations, self.checks = line, atomic, [], []
+
+    def make(self, path, body, check=None):
+        self.operations.append({"method": "POST", "path": path, "body": body})
+        self.checks.append(check)
+        return f"${len(self.operations) - 1}.id"
+
+    def finish(self, ids):
+        answer = self.line.post("/v1/batch", {"operations": self.operations, "atomic": self.atomic}, expect=200)
+        bodies = [result["body"] for result in answer["results"]]
+        assert [result["status"] for result in answer["results"]] == [201] * len(self.operations)
+        for check, made in zip(self.checks, bodies, strict=True):
+            if check:
+                check(made)
+        return [bodies[int(name[1:].removesuffix(".id"))]["id"] for name in ids]
+
+
+def padded(valid):
+    """A mask as its bytes: 64 for each 512 rows, zero where no row is."""
+    packed = numpy.packbits(valid, bitorder="little").tobytes()
+    return packed.ljust((len(packed) + 63) // 64 * 64, b"\0")
 
 
 def values(line, column_id):
@@ -422,13 +467,15 @@ class Table:
         for column in self.columns + ([extra] if extra else []):
             upload.place_column(column)
         upload.send(line)
-        ids = []
-        for column, wanted in zip(self.columns, self.wanted):
-            ids.append(upload.column(line, column)["id"])
-            assert values(line, ids[-1]) == wanted
+        desk = self.rng.choice([OneByOne(line), Batch(line, True), Batch(line, False)])
+        names = [upload.column(desk, column) for column in self.columns]
+        names.append(desk.make("/v1/tables", {"columns": list(names)}))
+        *self.ids, self.id = desk.finish(names)
+        for column_id, wanted in zip(self.ids, self.wanted, strict=True):
+            assert values(line, column_id) == wanted
         if extra:
-            self.dictionary(upload.column(line, extra)["id"], extra)
-        self.id = line.post("/v1/tables", {"columns": ids})["id"]
+            desk = OneByOne(line)
+            self.dictionary(upload.column(desk, extra), extra)
 
     def dictionary(self, column_id, column):
         """Rows are those of the keys; there is no packed form of them, unless there are no rows."""
@@ -463,8 +510,29 @@ class Table:
             assert again["metadata"] == packed["metadata"] and self.data(again) == data
         return data
 
+    def check_windows(self):
+        """Any window of the values, and the masks: each alone, all of them, any of them."""
+        validities = [column_validity(column) for column in self.columns]
+        for column_id, column, wanted, valid in zip(self.ids, self.columns, self.wanted, validities, strict=True):
+            first = self.rng.randrange(self.rows + 1)
+            limit = self.rng.randrange(1, self.rows + 2)
+            window = self.line.get(f"/v1/columns/{column_id}/values", offset=first, limit=limit)
+            assert window["values"] == wanted[first:first + limit]
+            copied = self.line.post("/v1/kernels/copy_bitmask", {"column": column_id})["mask"]
+            assert self.mask(copied["id"]) == (b"" if column.mask is None else padded(valid))
+        for name, has_mask, valid in (
+                ("bitmask_and", any(column.mask is not None for column in self.columns), numpy.logical_and.reduce(validities)),
+                ("bitmask_or", all(column.mask is not None for column in self.columns), numpy.logical_or.reduce(validities))):
+            result = self.line.post(f"/v1/kernels/{name}", {"columns": self.ids})
+            assert self.mask(result["mask"]["id"]) == (padded(valid) if has_mask else b"")
+            assert result["null_count"] == (self.rows - int(valid.sum()) if has_mask else 0)
+
+    def mask(self, view_id):
+        return self.line.call("GET", f"/v1/views/{view_id}/data")
+
     def check(self):
         path = f"/v1/tables/{self.id}"
+        self.check_windows()
         packed = self.line.post(path + "/pack", {})
         data = self.check_part(packed, 0, self.rows)
         assert self.line.call("GET", path + "/packed_stream") == data
