@@ -200,6 +200,23 @@ static gmv_status run_gather(const bench *b, gmv_stream *stream, uint64_t nbytes
     return gmv_kernel_gather(stream, &args, err);
 }
 
+/* A square matrix of 4-byte elements, turned. */
+static gmv_status run_transpose(const bench *b, gmv_stream *stream, uint64_t nbytes, int64_t shift,
+                                gmv_error *err)
+{
+    int64_t side = 1024;
+    while (4 * (uint64_t)(2 * side) * (uint64_t)(2 * side) <= nbytes)
+        side *= 2;
+    gmv_layout layout = {
+        .ndim = 2, .has_strides = true, .shape = {side, side}, .strides = {4, 4 * side}};
+    gmv_gather args = {.address = b->input->address,
+                       .layout = &layout,
+                       .itemsize = 4,
+                       .count = side * side,
+                       .output = b->output->address};
+    return gmv_kernel_gather(stream, &args, err);
+}
+
 static gmv_status run_pieces(const bench *b, gmv_stream *stream, uint64_t nbytes, int64_t shift,
                              gmv_error *err)
 {
@@ -317,6 +334,7 @@ static const row rows[] = {
     {"copy_bitmask of 2^33, 3 bits off", run_copy_bits, 4, 3, 2},
     {"index_of_first_set_bit, none", run_find, 16, 0, 1},
     {"gather every other f8", run_gather, 1, 0, 1.5},
+    {"transpose of 16384x16384 f4", run_transpose, 4, 0, 2},
     {"pack 200 columns", run_pieces, 1, 0, 2},
     {"pack 200 columns, 1 byte off", run_pieces, 1, 1, 2},
     {"statistics f4", run_statistics_f4, 1, 0, 1},

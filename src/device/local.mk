@@ -83,6 +83,7 @@ EXTRA_DIST += \
 	src/device/cuda/kernels/reduce.cuh \
 	src/device/cuda/kernels/split.cuh \
 	src/device/cuda/kernels/statistics.cuh \
+	src/device/cuda/kernels/transpose.cuh \
 	src/device/cuda/kernels/sums.cuh \
 	src/device/cuda/kernels/valid.cuh
 

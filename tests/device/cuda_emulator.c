@@ -13,6 +13,7 @@
 #include "device/cuda/kernels/pieces.cuh"
 #include "device/cuda/kernels/split.cuh"
 #include "device/cuda/kernels/statistics.cuh"
+#include "device/cuda/kernels/transpose.cuh"
 #include "device/cuda/kernels/valid.cuh"
 
 _Thread_local cuda_emulated cuda_emulated_now;

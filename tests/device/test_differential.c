@@ -564,6 +564,48 @@ static bool case_gather(pair *p, int64_t n)
     return equal;
 }
 
+/* A dense array of up to four dimensions with its axes in any order, all of it. */
+static bool case_transpose(pair *p, int64_t n)
+{
+    gmv_layout layout = {.ndim = (int32_t)(2 + random_below(p, 3)), .has_strides = true};
+    int64_t itemsize = 1 << random_below(p, 5), size = 1, order[4] = {0, 1, 2, 3};
+    n = GMV_MIN(n, 20000);
+    for (int32_t i = 0; i < layout.ndim; i++) {
+        int64_t longest = GMV_MAX(2, GMV_MIN(400, 16 * n / size));
+        layout.shape[i] = 1 + random_below(p, random_below(p, 2) ? longest : GMV_MIN(longest, 5));
+        size *= layout.shape[i];
+    }
+    for (int32_t i = layout.ndim - 1; i > 0; i--) {
+        int64_t other = random_below(p, i + 1), kept = order[i];
+        order[i] = order[other];
+        order[other] = kept;
+    }
+    int64_t stride = itemsize, origin = 0;
+    for (int32_t i = 0; i < layout.ndim; i++) {
+        bool is_turned = i > 0 && random_below(p, 4) == 0;
+        layout.strides[order[i]] = is_turned ? -stride : stride;
+        origin += is_turned ? (layout.shape[order[i]] - 1) * stride : 0;
+        stride *= layout.shape[order[i]];
+        if (random_below(p, 3) == 0) /* rows with a gap behind them */
+            stride += (random_below(p, 2) ? itemsize : 16) * random_below(p, 3);
+    }
+    block input = block_input(p, (size_t)stride);
+    block output = block_output(p, (size_t)(size * itemsize),
+                                random_below(p, 2) ? 0 : (size_t)random_below(p, 64));
+    for (int s = 0; s < SIDES; s++)
+        must(gmv_kernel_gather(p->streams[s],
+                               &(gmv_gather){.address = block_address(&input, s) + (uint64_t)origin,
+                                             .layout = &layout,
+                                             .itemsize = itemsize,
+                                             .count = size,
+                                             .output = block_address(&output, s)},
+                               &err));
+    bool equal = block_equal(p, &output, "turned elements");
+    block_free(&input);
+    block_free(&output);
+    return equal;
+}
+
 /* ---- packed tables --------------------------------------------------------------------------- */
 
 typedef struct piece_plan {
@@ -1179,6 +1221,7 @@ static const struct {
     {"checked indices", case_check_indices, 1},
     {"sequences", case_sequence, 2},
     {"gathered elements", case_gather, 1},
+    {"turned elements", case_transpose, 1},
     {"packed pieces", case_copy_pieces, 4},
     {"statistics", case_statistics, 1},
     {"compared elements", case_compare, 1},
@@ -1215,7 +1258,8 @@ static void run_long(pair *p, size_t number)
     for (; i < N_CASES && equal; i++) {
         p->state = 77 + i;
         if (cases[i].run != case_gather && cases[i].run != case_copy_pieces &&
-            cases[i].run != case_split && cases[i].run != case_many_before_finish)
+            cases[i].run != case_split && cases[i].run != case_transpose &&
+            cases[i].run != case_many_before_finish)
             equal = cases[i].run(p, (int64_t)p->longest - random_below(p, 100));
     }
     printf("%sok %zu - long inputs are the same on both\n", equal ? "" : "not ", number);

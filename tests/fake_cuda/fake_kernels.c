@@ -539,6 +539,59 @@ DEFINE_GATHER(4)
 DEFINE_GATHER(8)
 DEFINE_GATHER(16)
 
+/* One matrix, element by element. */
+static void transpose_one(fake_access *access, const cuda_transpose_args *args, uint64_t source,
+                          uint64_t output, uint64_t itemsize)
+{
+    uint64_t unit = args->wide ? 16 : itemsize;
+    wants(access, (source | output | (uint64_t)args->source_pitch | args->output_pitch) % unit == 0,
+          "a matrix that is not aligned as it is said to be");
+    for (uint64_t column = 0; column < args->columns && !access->failed; column++) {
+        uint8_t *to = fake_access_aligned(access, output + column * args->output_pitch,
+                                          args->rows * itemsize, itemsize);
+        for (uint64_t row = 0; row < args->rows && to; row++) {
+            const uint8_t *from = fake_access_aligned(
+                access, source + row * (uint64_t)args->source_pitch + column * itemsize, itemsize,
+                itemsize);
+            if (from)
+                memcpy(to + row * itemsize, from, itemsize);
+        }
+    }
+}
+
+static void transpose(fake_access *access, const cuda_transpose_args *args, uint64_t blocks,
+                      uint64_t itemsize)
+{
+    uint64_t side = GMV_CUDA_TRANSPOSE_TILE / itemsize, matrices = 1;
+    wants(access, args->ndim <= GMV_CUDA_NDIM_MAX, "dimensions that cannot be");
+    for (uint32_t i = 0; i < args->ndim && !access->failed; i++)
+        matrices *= args->shape[i];
+    wants(access,
+          args->tiles_of_rows == divide_up(args->rows, side) &&
+              args->tiles_of_columns == divide_up(args->columns, side),
+          "tiles that are not those of the matrices");
+    wants_blocks(access, blocks, matrices * args->tiles_of_rows * args->tiles_of_columns, 1);
+    for (uint64_t matrix = 0; matrix < matrices && !access->failed; matrix++) {
+        uint64_t source = args->address, output = args->output, index = matrix;
+        for (uint32_t i = args->ndim; i > 0; index /= args->shape[--i]) {
+            source += index % args->shape[i - 1] * (uint64_t)args->strides[i - 1];
+            output += index % args->shape[i - 1] * args->output_strides[i - 1];
+        }
+        transpose_one(access, args, source, output, itemsize);
+    }
+}
+
+#define DEFINE_TRANSPOSE(nbytes)                                                               \
+    static void run_transpose_##nbytes(fake_access *access, const void *args, uint64_t blocks) \
+    {                                                                                          \
+        transpose(access, args, blocks, nbytes);                                               \
+    }
+
+DEFINE_TRANSPOSE(1)
+DEFINE_TRANSPOSE(2)
+DEFINE_TRANSPOSE(4)
+DEFINE_TRANSPOSE(8)
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const fake_kernel kernels[] = {

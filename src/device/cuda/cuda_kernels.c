@@ -428,6 +428,89 @@ static bool gather_is_narrow(const cuda_gather_args *launch)
     return true;
 }
 
+/* ---- the same where it turns matrices ---- */
+
+#define TRANSPOSE_SIDE_NBYTES 64        /* a shorter side leaves most of a tile idle */
+#define TRANSPOSE_BLOCKS_MAX  INT32_MAX /* of one launch */
+
+/* The extent along which the source's elements lie side by side; the last one if there is none. */
+static uint32_t transpose_find_columns(const cuda_gather_args *gather, uint64_t unit)
+{
+    uint32_t last = gather->ndim - 1, found = 0;
+    while (found < last && (gather->strides[found] != (int64_t)unit ||
+                            gather->shape[found] * unit < TRANSPOSE_SIDE_NBYTES))
+        found++;
+    return found;
+}
+
+/* Puts the extents but the last and `columns` in order, with their strides in the output. */
+static void transpose_add_matrices(cuda_transpose_args *launch, const cuda_gather_args *gather,
+                                   uint32_t columns, uint64_t unit)
+{
+    uint64_t stride = unit * gather->shape[gather->ndim - 1];
+    launch->ndim = gather->ndim - 2;
+    uint32_t place = launch->ndim;
+    for (uint32_t i = gather->ndim - 1; i-- > 0; stride *= gather->shape[i]) {
+        if (i == columns) {
+            launch->output_pitch = stride;
+            continue;
+        }
+        place--;
+        launch->shape[place] = gather->shape[i];
+        launch->strides[place] = gather->strides[i];
+        launch->output_strides[place] = stride;
+    }
+}
+
+static bool transpose_is_wide(const cuda_transpose_args *launch)
+{
+    uint64_t bits =
+        launch->address | launch->output | (uint64_t)launch->source_pitch | launch->output_pitch;
+    for (uint32_t i = 0; i < launch->ndim; i++)
+        bits |= (uint64_t)launch->strides[i] | launch->output_strides[i];
+    return bits % 16 == 0;
+}
+
+/* False where the gather is not of whole matrices, or of none that are worth it. */
+static bool transpose_plan(cuda_transpose_args *launch, const cuda_gather_args *gather,
+                           uint64_t unit, uint64_t *out_tiles)
+{
+    uint32_t last = gather->ndim - 1, columns = transpose_find_columns(gather, unit);
+    uint64_t size = 1, side = GMV_CUDA_TRANSPOSE_TILE / unit;
+    for (uint32_t i = 0; i < gather->ndim; i++)
+        size *= gather->shape[i];
+    if (unit > 8 || columns == last || gather->first != 0 || gather->count != size ||
+        gather->strides[last] == (int64_t)unit ||
+        gather->shape[last] * unit < TRANSPOSE_SIDE_NBYTES)
+        return false;
+    launch->address = gather->address;
+    launch->output = gather->output;
+    launch->rows = gather->shape[last];
+    launch->columns = gather->shape[columns];
+    launch->source_pitch = gather->strides[last];
+    launch->tiles_of_rows = (launch->rows - 1) / side + 1;
+    launch->tiles_of_columns = (launch->columns - 1) / side + 1;
+    transpose_add_matrices(launch, gather, columns, unit);
+    launch->wide = transpose_is_wide(launch);
+    *out_tiles = size / launch->rows / launch->columns;
+    return gmv_mul_checked(*out_tiles, launch->tiles_of_rows, out_tiles) &&
+           gmv_mul_checked(*out_tiles, launch->tiles_of_columns, out_tiles) &&
+           *out_tiles <= TRANSPOSE_BLOCKS_MAX;
+}
+
+static gmv_status transpose_launch(cuda_stream *stream, const cuda_transpose_args *launch,
+                                   uint64_t unit, uint64_t tiles, gmv_error *err)
+{
+    static const cuda_kernel kernels[9] = {
+        [1] = CUDA_KERNEL_transpose_1,
+        [2] = CUDA_KERNEL_transpose_2,
+        [4] = CUDA_KERNEL_transpose_4,
+        [8] = CUDA_KERNEL_transpose_8,
+    };
+    CUDA_SCOPE(cuda_stream_device(stream));
+    return cuda_kernel_launch(stream, kernels[unit], launch, tiles, 1, err);
+}
+
 gmv_status cuda_gather(gmv_stream *base, const gmv_gather *args, gmv_error *err)
 {
     static const cuda_kernel kernels[17] = {
@@ -449,6 +532,10 @@ gmv_status cuda_gather(gmv_stream *base, const gmv_gather *args, gmv_error *err)
     if (launch.ndim == 1 && launch.strides[0] == (int64_t)unit)
         return cuda_copy_within(base, launch.output, launch.address + launch.first * unit,
                                 launch.count * unit, err);
+    cuda_transpose_args transpose = {0};
+    uint64_t tiles;
+    if (transpose_plan(&transpose, &launch, unit, &tiles))
+        return transpose_launch(stream, &transpose, unit, tiles, err);
     unit = gather_widen(&launch, unit);
     launch.narrow = gather_is_narrow(&launch);
     CUDA_SCOPE(cuda_stream_device(stream));

@@ -9,4 +9,5 @@
 #include "device/cuda/kernels/pieces.cuh"
 #include "device/cuda/kernels/split.cuh"
 #include "device/cuda/kernels/statistics.cuh"
+#include "device/cuda/kernels/transpose.cuh"
 #include "device/cuda/kernels/valid.cuh"

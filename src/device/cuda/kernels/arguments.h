@@ -42,8 +42,9 @@
 #define GMV_CUDA_INDICES_TILE   (GMV_CUDA_THREADS * GMV_CUDA_INDICES_PIECES)
 #define GMV_CUDA_SEQUENCE_TILE  (GMV_CUDA_THREADS * GMV_CUDA_PIECES)
 
-#define GMV_CUDA_INPUTS_MAX 16
-#define GMV_CUDA_NDIM_MAX   65 /* a model layout's, and one for the parts of an element */
+#define GMV_CUDA_INPUTS_MAX     16
+#define GMV_CUDA_TRANSPOSE_TILE 256 /* bytes: 16 threads with 16 each */
+#define GMV_CUDA_NDIM_MAX       65  /* a model layout's, and one for the parts of an element */
 
 /*
  * Where a number for the host comes together. Zero before and after every launch; of a result's
@@ -219,6 +220,28 @@ typedef struct cuda_gather_args {
 } cuda_gather_args;
 
 /*
+ * gmv_transpose_1, _2, _4, _8: matrices of elements of that many bytes, aligned to them, whose
+ * `columns` lie side by side in the source and whose `rows` do in the output. Tiles of
+ * GMV_CUDA_TRANSPOSE_TILE by as many bytes over each matrix, those of one matrix one behind the
+ * other.
+ */
+typedef struct cuda_transpose_args {
+    uint64_t address;
+    uint64_t output;
+    uint64_t rows;
+    uint64_t columns;
+    int64_t source_pitch;   /* bytes from row to row */
+    uint64_t output_pitch;  /* bytes from column to column */
+    uint64_t tiles_of_rows; /* in a matrix */
+    uint64_t tiles_of_columns;
+    uint32_t wide; /* all of the addresses are multiples of 16 */
+    uint32_t ndim; /* of the matrices, outermost first */
+    uint64_t shape[GMV_CUDA_NDIM_MAX];
+    int64_t strides[GMV_CUDA_NDIM_MAX];
+    uint64_t output_strides[GMV_CUDA_NDIM_MAX];
+} cuda_transpose_args;
+
+/*
  * gmv_check_indices: n signed integers of 1, 2, 4 or 8 bytes, aligned to them. Tiles of
  * GMV_CUDA_INDICES_TILE of them. The result is the index of the first that is below 0, above the
  * limit, or (in order) below the one before; n if there is none.
@@ -363,6 +386,10 @@ typedef struct cuda_crc_args {
     X(gather_4, cuda_gather_args)                              \
     X(gather_8, cuda_gather_args)                              \
     X(gather_16, cuda_gather_args)                             \
+    X(transpose_1, cuda_transpose_args)                        \
+    X(transpose_2, cuda_transpose_args)                        \
+    X(transpose_4, cuda_transpose_args)                        \
+    X(transpose_8, cuda_transpose_args)                        \
     X(split_bounds, cuda_split_bounds_args)                    \
     X(split_pieces, cuda_split_args)                           \
     GMV_CUDA_ELEMENT_ROWS(X, statistics, cuda_statistics_args) \
