@@ -149,3 +149,66 @@ def test_errors_are_problems_with_pointers(api):
     assert (problem.code, problem.pointer) == ("out_of_bounds", "/shape")
     assert api.get_view("view_" + "0" * 26, due=404).code == "handle_unknown"
     api.delete_buffer(buffer.id)
+
+
+def test_sizes_beyond_32_bits_arrive_whole(api):
+    """Each of 2^32 + 8 rows shows the same byte: large by its numbers alone."""
+    models, large = api.models, (1 << 32) + 8
+    buffer = api.create_buffer(body=models.CreateBufferRequest(nbytes=1), due=201)
+    request = models.CreateTypedViewRequest(typestr="|u1", shape=[large], strides=[0])
+    made = api.create_buffer_view(buffer.id, body=request, due=201)
+    for view in (made, api.get_view(made.id)):
+        assert (view.nbytes, view.size, view.len_, view.shape, view.ptr) == (large, large, large, [large], buffer.ptr)
+    sliced = api.get_view_values(made.id, offset=large - 2)
+    assert (sliced.size, sliced.offset, sliced.count, sliced.values) == (large, large - 2, 2, [0, 0])
+    assert api.delete_buffer(buffer.id, if_held=models.DeleteBufferIfHeld.CASCADE).deleted == 2
+
+
+def test_null_is_read_where_there_is_nothing_to_say(api):
+    models = api.models
+    payload = models.CreateViewRequestCudaArrayInterface.from_dict({"data": [0, False], "shape": [0], "typestr": "<f8", "version": 3})
+    view = api.create_view(body=models.CreateViewRequest(cuda_array_interface=payload), due=201)
+    assert [view.strides, view.buffer, view.device, view.label, view.mask] == [None] * 5
+    assert (view.nbytes, view.contiguous) == (0, True)
+    api.delete_view(view.id)
+
+
+def test_lists_of_inputs_and_answers_in_lists_are_read(api):
+    models = api.models
+    buffer = api.upload_buffer(body=file_of(api, bytes([5] * 64)), due=201)
+    view = api.create_buffer_view(buffer.id, body=models.CreateTypedViewRequest(typestr="|u1", shape=[8]), due=201)
+    columns = [api.create_column(due=201, body=models.CreateColumnRequest(
+        type_=models.ColumnTypeRequest(name=models.ColumnTypeRequestName.UINT8), size=8, data=view.id, null_mask=view.id)).id
+        for _ in range(2)]
+    both = api.bitmask_and(body=models.CombineBitmasksRequest(columns=columns), due=201)
+    assert (both.null_count, both.mask.nbytes) == (6, 64)
+    listed = api.list_handles()
+    assert {buffer.id, view.id, *columns, both.mask.id} == {item.id for item in listed.items}
+    api.delete_buffer(buffer.id, if_held=models.DeleteBufferIfHeld.CASCADE)
+    api.delete_view(both.mask.id)
+
+
+REFUSALS = [
+    (400, "request_malformed", lambda api: api.get_view_values("view_" + "0" * 26, limit=0, due=400)),
+    (404, "handle_unknown", lambda api: api.get_buffer("buf_" + "0" * 26, due=404)),
+    (422, "value_error", lambda api: api.create_buffer(body=api.models.CreateBufferRequest(nbytes=-1), due=422)),
+    (429, "quota_exceeded", lambda api: api.create_buffer(body=api.models.CreateBufferRequest(nbytes=2 ** 63 - 1), due=429)),
+]
+
+
+@pytest.mark.parametrize("status, code, call", REFUSALS, ids=[code for _, code, _ in REFUSALS])
+def test_refusals_show_their_code_and_words(api, status, code, call):
+    problem = call(api)
+    assert isinstance(problem, api.models.Problem)
+    assert (problem.status, problem.code) == (status, code) and problem.detail and problem.request_id
+
+
+def test_conflicts_and_ranges_are_problems_too(api):
+    models = api.models
+    buffer = api.upload_buffer(body=file_of(api, bytes(8)), due=201)
+    view = api.create_buffer_view(buffer.id, body=models.CreateTypedViewRequest(typestr="|u1", shape=[8]), due=201)
+    held = api.delete_buffer(buffer.id, if_held=models.DeleteBufferIfHeld.REFUSE, due=409)
+    assert (held.code, held.dependents) == ("held_by_dependents", [view.id])
+    assert api.get_buffer_data(buffer.id, range_="bytes=8-", due=416).code == "range_not_satisfiable"
+    api.delete_buffer(buffer.id, if_held=models.DeleteBufferIfHeld.CASCADE)
+    assert api.get_view(view.id, due=410).alive is False
