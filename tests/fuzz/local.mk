@@ -82,6 +82,12 @@ tests_fuzz_fuzz_json_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_fuzz_fuzz_json_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_json_LDADD = $(FUZZ_LIBS) $(FUZZ_CODEC_LIBS)
 
+fuzz_targets += tests/fuzz/fuzz_batch
+tests_fuzz_fuzz_batch_SOURCES = tests/fuzz/fuzz_batch.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_batch_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_fuzz_fuzz_batch_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_batch_LDADD = $(FUZZ_LIBS) $(FUZZ_CODEC_LIBS)
+
 fuzz_targets += tests/fuzz/fuzz_path
 tests_fuzz_fuzz_path_SOURCES = tests/fuzz/fuzz_path.c tests/fuzz/fuzz.h
 tests_fuzz_fuzz_path_CPPFLAGS = $(GMV_TEST_CPPFLAGS)

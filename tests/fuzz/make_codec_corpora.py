@@ -62,6 +62,19 @@ COLUMNS = [
 ]
 
 
+# Batches whose references lead somewhere and nowhere.
+BATCHES = [{"operations": operations, "atomic": atomic} for atomic, operations in (
+    (True, []),
+    (True, [{"method": "POST", "path": "/v1/buffers", "body": {"nbytes": 8}},
+            {"method": "POST", "path": "/v1/buffers/$0.id/views", "body": {"shape": ["$0.n"], "label": "$$0.id"}},
+            {"method": "DELETE", "path": "/v1/views/$1.id?if_held=keep"}]),
+    (False, [{"method": "POST", "path": "/a"}, {"method": "POST", "path": "/$0.items.0.id/$0.n"},
+             {"method": "POST", "path": "/$$x", "body": {"a": ["$0.items", {"b": "$0.items.1.0"}], "c": "$1.id"}}]),
+    (None, [{"method": "POST", "path": "", "body": {"x": "$", "y": 10**40, "z": 1.5}}, {"method": "DELETE", "path": "$0.id"}]),
+    (True, [{"method": "POST", "path": "/x", "body": {"$0.id": [[[[["$9.id", "$00.id", "$0.", "$.x"]]]]]}}] * 3),
+)]
+
+
 def payloads(cases):
     """One payload in six, and all that only a text can say."""
     for number, case in enumerate(cases):
@@ -81,6 +94,7 @@ def main():
         "body": [json.dumps(body, ensure_ascii=False).encode() for body in BODIES] + list(payloads(cases)),
         "range": [struct.pack("<Q", sizes[i % 3 if i > 9 else 0]) + text.encode() for i, text in enumerate(RANGES)],
         "query": [text.encode() for text in QUERIES],
+        "batch": [json.dumps(batch).encode() for batch in BATCHES],
         "columns": COLUMNS,
         "path": [text.encode() + bytes([63]) for text in PATHS],
     }

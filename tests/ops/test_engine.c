@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 
 #include <gmv/base/alloc.h>
+#include <gmv/base/clock.h>
 
 #include "ops/fixture.h"
 
@@ -211,4 +212,50 @@ Test(operation, a_label_is_for_named_handles)
     cr_assert_str_eq(gmv_operation_attributes(&f.operation, &creation, false).label, "weights");
     cr_assert_null(gmv_operation_attributes(&f.operation, &creation, true).label);
     cr_assert_null(gmv_operation_attributes(&f.operation, NULL, false).label);
+}
+
+Test(operation, its_lease_is_for_every_name_that_it_makes)
+{
+    fixture_open(&f);
+    cr_assert_eq(gmv_operation_attributes(&f.operation, NULL, false).ttl_seconds, 0);
+    f.operation.ttl_seconds = 60;
+    cr_assert_eq(gmv_operation_attributes(&f.operation, NULL, false).ttl_seconds, 60);
+    cr_assert_eq(gmv_operation_attributes(&f.operation, NULL, true).ttl_seconds, 0);
+    gmv_id id = fixture_buffer(&f, "abcd", 4)->node.id;
+    fixture_next(&f);
+    cr_assert_eq(f.operation.ttl_seconds, 0, "it ends with the operation");
+    cr_assert_eq(gmv_engine_reap(&f.engine), 0);
+    gmv_clock_advance_ms(61000);
+    cr_assert_geq(gmv_engine_reap(&f.engine), 1);
+    gmv_node *node;
+    fixture_expect(&f, gmv_operation_get(&f.operation, &id, GMV_KIND_BUFFER, "/x", &node, &f.err),
+                   GMV_ERR_HANDLE_DELETED, "/x");
+    cr_assert_eq(f.engine.reserved_nbytes[0], 0);
+}
+
+Test(operation, what_it_made_can_be_taken_back_and_what_it_found_stays)
+{
+    enum { COUNT = 3 * GMV_OPERATION_HELD_INLINE };
+    gmv_id made[COUNT];
+    gmv_node *found = NULL, *node = NULL;
+    fixture_open(&f);
+    gmv_id id = fixture_buffer(&f, "abcd", 4)->node.id;
+    fixture_next(&f);
+    fixture_state before = fixture_look(&f);
+    for (int i = 0; i < COUNT; i++) {
+        cr_assert_eq(gmv_operation_get(&f.operation, &id, GMV_KIND_ANY, NULL, &found, &f.err),
+                     GMV_OK);
+        made[i] = fixture_view(&f, found, GMV_DTYPE_U1, 4, 0)->node.id;
+    }
+    gmv_operation_unmake(&f.operation);
+    gmv_operation_unmake(&f.operation);
+    for (int i = 0; i < COUNT; i++)
+        cr_assert_eq(gmv_operation_get(&f.operation, &made[i], GMV_KIND_ANY, NULL, &node, NULL),
+                     GMV_ERR_HANDLE_DELETED);
+    fixture_next(&f);
+    cr_assert_eq(gmv_operation_get(&f.operation, &id, GMV_KIND_ANY, NULL, &found, &f.err), GMV_OK);
+    fixture_next(&f);
+    fixture_state after = fixture_look(&f);
+    cr_assert_eq(after.alive, before.alive);
+    cr_assert_eq(after.named, before.named);
 }
