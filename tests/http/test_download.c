@@ -3,6 +3,8 @@
  * Downloads of memory that must be copied out: every size and range, too little staging, clients
  * that stall or go, copies that fail, and stopping in the midst of it.
  */
+#include "config.h"
+
 #include "support.h"
 
 #include <pthread.h>
@@ -98,6 +100,100 @@ static void test_ranges(void)
         support_answer_free(&answer);
     }
     support_stop(&s, 5000);
+}
+
+/* ---- several ranges ---- */
+
+typedef struct part_span {
+    size_t first, last;
+} part_span;
+
+static const part_span part_spans[] = {
+    {0, 0}, {5, 70000}, {MIB - 1, MIB}, {2 * MIB, 4 * MIB + 11}, {8 * MIB - 1, 8 * MIB - 1}};
+
+#define PART_SPANS (sizeof part_spans / sizeof part_spans[0])
+
+static void print_parts_request(char out[256], size_t nbytes)
+{
+    char fields[160] = "Range: bytes=";
+    for (size_t i = 0; i < PART_SPANS; i++) {
+        size_t length = strlen(fields);
+        snprintf(fields + length, sizeof fields - length, "%zu-%zu%s", part_spans[i].first,
+                 part_spans[i].last, i + 1 < PART_SPANS ? "," : "\r\n");
+    }
+    print_request(out, "GET", nbytes, fields);
+}
+
+/* Past the head of a part, which must be that of `span`; NULL if it is not. */
+static const char *skip_part_head(const char *at, const char *end, const part_span *span,
+                                  size_t total)
+{
+    char want[80];
+    const char *body = memmem(at, (size_t)(end - at), "\r\n\r\n", 4);
+    snprintf(want, sizeof want, "\r\nContent-Range: bytes %zu-%zu/%zu\r\n", span->first, span->last,
+             total);
+    if (!body || !memmem(at, (size_t)(body - at) + 2, want, strlen(want)))
+        return NULL;
+    return body + 4;
+}
+
+static void check_parts(const support_answer *answer, size_t total)
+{
+    const char *at = answer->body, *end = at + answer->nbytes;
+    check(strncmp(support_field(answer, "Content-Type"), "multipart/byteranges; boundary=", 31) ==
+              0,
+          "%s", support_field(answer, "Content-Type"));
+    for (size_t i = 0; i < PART_SPANS; i++) {
+        size_t nbytes = part_spans[i].last - part_spans[i].first + 1;
+        at = skip_part_head(at, end, &part_spans[i], total);
+        check(at != NULL && (size_t)(end - at) > nbytes, "part %zu is not there", i);
+        if (!at || (size_t)(end - at) <= nbytes)
+            return;
+        size_t same = first_difference(at, nbytes, part_spans[i].first);
+        check(same == nbytes, "part %zu: another byte at %zu", i, same);
+        at += nbytes;
+    }
+    check(end - at == 40 && memcmp(end - 4, "--\r\n", 4) == 0, "%td bytes at the end", end - at);
+}
+
+static void test_several_ranges(void)
+{
+    support_server s;
+    char request[256];
+    open_server(&s, 2);
+    print_parts_request(request, 8 * MIB);
+    for (int i = 0; i < 3; i++) {
+        support_answer answer;
+        check(support_ask(&s, request, &answer) == 206, "%d", answer.status);
+        check_parts(&answer, 8 * MIB);
+        support_answer_free(&answer);
+    }
+    support_stop(&s, 5000);
+}
+
+/* Refused or cut short, but never with a part that holds something else. */
+static void test_parts_with_failing_allocations(void)
+{
+    bool has_failed = true;
+    int n_failed = 0;
+    for (uint64_t n = 1; has_failed && n < 200; n++) {
+        support_server s;
+        char request[256];
+        support_answer answer;
+        open_server(&s, 0);
+        print_parts_request(request, 8 * MIB);
+        gmv_alloc_fail_once(n);
+        int status = support_ask(&s, request, &answer);
+        has_failed = gmv_alloc_has_failed();
+        gmv_alloc_fail_once(0);
+        n_failed += has_failed ? 1 : 0;
+        check(status == 206 || (has_failed && (status == 503 || status == 0)), "%d", status);
+        if (status == 206 && !has_failed)
+            check_parts(&answer, 8 * MIB);
+        support_answer_free(&answer);
+        support_stop(&s, 5000);
+    }
+    check(!has_failed && n_failed > 6, "%d", n_failed);
 }
 
 /* ---- many ---- */
@@ -292,6 +388,8 @@ static void test_stop_amid_downloads(void)
 static const support_test tests[] = {
     {"every size comes whole", test_every_size},
     {"ranges cut across chunks", test_ranges},
+    {"several ranges come in parts", test_several_ranges},
+    {"allocations may fail amid parts", test_parts_with_failing_allocations},
     {"many clients share two chunks", test_scarce_staging},
     {"stalled clients hold no staging", test_stalled_clients},
     {"clients go in the middle", test_clients_go},
