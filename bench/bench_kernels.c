@@ -13,6 +13,7 @@
 
 #include <gmv/base/clock.h>
 #include <gmv/device/kernels.h>
+#include <gmv/device/reductions.h>
 
 #define FRESH_ROUNDS 3 /* the pages cost more than the work: a few rounds tell */
 
@@ -158,6 +159,52 @@ static gmv_status run_pieces(const bench *b, gmv_error *err)
     return gmv_kernel_copy_pieces(b->stream, pieces, 64, err);
 }
 
+/* The output is large enough to be the scratch memory. */
+static gmv_status statistics(const bench *b, gmv_dtype dtype, gmv_error *err)
+{
+    gmv_statistics_reduction args = {.dtype = dtype,
+                                     .input = b->input,
+                                     .n =
+                                         (int64_t)(b->nbytes / gmv_dtype_describe(dtype)->itemsize),
+                                     .scratch = b->output};
+    return gmv_kernel_statistics(b->stream, &args, err);
+}
+
+static gmv_status run_statistics_f4(const bench *b, gmv_error *err)
+{
+    return statistics(b, GMV_DTYPE_F4, err);
+}
+
+static gmv_status run_statistics_i8(const bench *b, gmv_error *err)
+{
+    return statistics(b, GMV_DTYPE_I8, err);
+}
+
+static gmv_status run_compare(const bench *b, gmv_error *err)
+{
+    gmv_comparison_reduction args = {.dtype = GMV_DTYPE_F4,
+                                     .inputs = {b->input, b->input + b->nbytes / 2},
+                                     .n = (int64_t)(b->nbytes / 8),
+                                     .scratch = b->output};
+    return gmv_kernel_compare(b->stream, &args, err);
+}
+
+static gmv_status run_xxh64(const bench *b, gmv_error *err)
+{
+    gmv_hash_blocks args = {.hash = GMV_HASH_XXH64,
+                            .input = b->input,
+                            .block_nbytes = 65536,
+                            .n = (int64_t)(b->nbytes / 65536),
+                            .output = b->output};
+    return gmv_kernel_hash_blocks(b->stream, &args, err);
+}
+
+static gmv_status run_crc32c(const bench *b, gmv_error *err)
+{
+    gmv_crc32c args = {.input = b->input, .nbytes = b->nbytes, .output = b->output};
+    return gmv_kernel_crc32c(b->stream, &args, err);
+}
+
 static const struct {
     const char *name;
     work run;
@@ -174,6 +221,11 @@ static const struct {
     {"count bits", run_count},
     {"gather every other f8", run_gather},
     {"64 pieces of a packed table", run_pieces},
+    {"statistics of f4", run_statistics_f4},
+    {"statistics of i8", run_statistics_i8},
+    {"compare the halves, f4", run_compare},
+    {"xxh64 of 64 KiB blocks", run_xxh64},
+    {"crc32c", run_crc32c},
 };
 
 /* ---- measuring ------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 
 EXTRA_PROGRAMS += bench/bench_kernels
 bench_bench_kernels_SOURCES = bench/bench_kernels.c
-bench_bench_kernels_LDADD = libgmv-device.la libgmv-base.la
+bench_bench_kernels_LDADD = libgmv-device.la libgmv-model.la libgmv-base.la
 
 EXTRA_PROGRAMS += bench/bare_mhd bench/paced
 bench_bare_mhd_SOURCES = bench/bare_mhd.c

@@ -317,6 +317,12 @@ ELEMENT double element_magnitude(double value)
     return value < 0 ? -value : value;
 }
 
+ELEMENT void comparison_add_relative(gmv_comparison_partial *partial, double relative)
+{
+    if (relative > partial->relative_difference)
+        partial->relative_difference = relative;
+}
+
 /* What a pair of finite elements adds; false if they are not close enough. */
 ELEMENT bool comparison_add_difference(gmv_comparison_partial *partial, double difference,
                                        double reference, const comparison_options *options)
@@ -324,11 +330,10 @@ ELEMENT bool comparison_add_difference(gmv_comparison_partial *partial, double d
     partial->n++;
     if (difference > partial->difference)
         partial->difference = difference;
-    if (difference > 0 && reference > 0) {
-        double relative = difference / reference;
-        if (relative > partial->relative_difference)
-            partial->relative_difference = relative;
-    }
+    /* Few pairs are worth the division; products of the smallest numbers say nothing. */
+    if (reference > 0 &&
+        (reference < 0x1p-900 || difference > partial->relative_difference * reference))
+        comparison_add_relative(partial, difference / reference);
     return difference <= options->absolute + options->relative * reference;
 }
 
@@ -361,6 +366,10 @@ ELEMENT void comparison_add_index(gmv_comparison_partial *partial, uint64_t inde
                                           uint64_t index, const comparison_options *options)       \
     {                                                                                              \
         uint32_t class_a = element_class_##suffix(a), class_b = element_class_##suffix(b);         \
+        if (a == b && class_a == ELEMENT_FINITE) {                                                 \
+            partial->n++;                                                                          \
+            return;                                                                                \
+        }                                                                                          \
         if ((class_a | class_b) == ELEMENT_FINITE) {                                               \
             double value_b = element_double_##suffix(b);                                           \
             double difference = element_magnitude(element_double_##suffix(a) - value_b);           \

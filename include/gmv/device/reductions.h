@@ -9,7 +9,8 @@
  * |x|, a sum of floats is within 128 u S of the exact one, so two of them are within 256 u S of
  * each other, and means likewise, divided by n. The squares of deviations, added, are within a
  * factor of 1 +- 4096 u (1 + |mean| / std). Counts, extremes, sums of integers and indices are
- * the same on both, and so are differences but those of complex numbers (4 u).
+ * the same on both, and so are differences but those of complex numbers (4 u) and relative ones
+ * (8 u).
  */
 #ifndef GMV_DEVICE_REDUCTIONS_H
 #define GMV_DEVICE_REDUCTIONS_H

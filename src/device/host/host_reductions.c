@@ -51,45 +51,89 @@ typedef struct tile_values {
     double values[TILE_MAX]; /* of what is finite and valid */
 } tile_values;
 
+static inline void integer_add(gmv_statistics_partial *partial, uint64_t low, uint64_t high)
+{
+    partial->sum_low += low;
+    partial->sum_high += high + (partial->sum_low < low);
+}
+
 typedef void (*tile_read)(tile_values *tile, const uint8_t *input, uint32_t n,
                           const uint64_t *valid);
 
-#define DEFINE_TILE(dtype, suffix, type, bits, is_float)                                      \
-    GMV_CLIENT_MEMORY static void tile_read_##suffix(tile_values *tile, const uint8_t *input, \
-                                                     uint32_t n, const uint64_t *valid)       \
-    {                                                                                         \
-        const client_u##bits *elements = (const client_u##bits *)(const void *)input;         \
-        gmv_statistics_partial partial = statistics_none();                                   \
-        type min = (type) ~(type)0, max = 0;                                                  \
-        uint32_t n_values = 0;                                                                \
-        for (uint32_t i = 0; i < n; i++) {                                                    \
-            type element = elements[i].value;                                                 \
-            uint32_t kind = element_class_##suffix(element);                                  \
-            if (!is_valid(valid, i))                                                          \
-                continue;                                                                     \
-            if (kind != ELEMENT_FINITE) {                                                     \
-                partial.nan_count += kind == ELEMENT_NAN;                                     \
-                partial.inf_count += kind == ELEMENT_INFINITE;                                \
-                continue;                                                                     \
-            }                                                                                 \
-            type key = element_key_##suffix(element);                                         \
-            min = key < min ? key : min;                                                      \
-            max = key > max ? key : max;                                                      \
-            partial.zero_count += element_is_zero_##suffix(element);                          \
-            if (!(is_float)) {                                                                \
-                uint64_t low = element_low_##suffix(element);                                 \
-                partial.sum_low += low;                                                       \
-                partial.sum_high += element_high_##suffix(element) + (partial.sum_low < low); \
-            }                                                                                 \
-            tile->values[n_values++] = element_double_##suffix(element);                      \
-        }                                                                                     \
-        partial.n = n_values;                                                                 \
-        if (n_values) {                                                                       \
-            partial.min_key = min;                                                            \
-            partial.max_key = max;                                                            \
-        }                                                                                     \
-        tile->partial = partial;                                                              \
-        tile->n_values = n_values;                                                            \
+/* Extremes are of `n` elements; keys of short types are widened. */
+static void tile_finish(tile_values *tile, gmv_statistics_partial partial, uint64_t min,
+                        uint64_t max, uint32_t n)
+{
+    partial.n = tile->n_values = n;
+    if (n) {
+        partial.min_key = min;
+        partial.max_key = max;
+    }
+    tile->partial = partial;
+}
+
+/*
+ * The first function takes it that all elements are finite, and does without a branch; false if
+ * they are not. The second one looks at each.
+ */
+#define DEFINE_TILE(dtype, suffix, type, bits, is_float)                                          \
+    GMV_CLIENT_MEMORY static bool tile_read_all_##suffix(tile_values *tile, const uint8_t *input, \
+                                                         uint32_t n)                              \
+    {                                                                                             \
+        const client_u##bits *elements = (const client_u##bits *)(const void *)input;             \
+        gmv_statistics_partial partial = statistics_none();                                       \
+        type min = (type) ~(type)0, max = 0;                                                      \
+        uint32_t kinds = ELEMENT_FINITE, zeros = 0;                                               \
+        int64_t sum = 0;                                                                          \
+        for (uint32_t i = 0; i < n; i++) {                                                        \
+            if (i % BLOCK == 0 && kinds != ELEMENT_FINITE)                                        \
+                return false;                                                                     \
+            type element = elements[i].value, key = element_key_##suffix(element);                \
+            kinds |= element_class_##suffix(element);                                             \
+            min = key < min ? key : min;                                                          \
+            max = key > max ? key : max;                                                          \
+            zeros += element_is_zero_##suffix(element);                                           \
+            tile->values[i] = element_double_##suffix(element);                                   \
+            if (!(is_float) && (bits) < 64)                                                       \
+                sum += (int64_t)element_low_##suffix(element);                                    \
+            else if (!(is_float))                                                                 \
+                integer_add(&partial, element_low_##suffix(element),                              \
+                            element_high_##suffix(element));                                      \
+        }                                                                                         \
+        if (!(is_float) && (bits) < 64)                                                           \
+            integer_add(&partial, (uint64_t)sum, sum < 0 ? UINT64_MAX : 0);                       \
+        partial.zero_count = zeros;                                                               \
+        tile_finish(tile, partial, min, max, n);                                                  \
+        return kinds == ELEMENT_FINITE;                                                           \
+    }                                                                                             \
+    GMV_CLIENT_MEMORY static void tile_read_##suffix(tile_values *tile, const uint8_t *input,     \
+                                                     uint32_t n, const uint64_t *valid)           \
+    {                                                                                             \
+        const client_u##bits *elements = (const client_u##bits *)(const void *)input;             \
+        gmv_statistics_partial partial = statistics_none();                                       \
+        type min = (type) ~(type)0, max = 0;                                                      \
+        uint32_t n_values = 0;                                                                    \
+        if (!valid && tile_read_all_##suffix(tile, input, n))                                     \
+            return;                                                                               \
+        for (uint32_t i = 0; i < n; i++) {                                                        \
+            type element = elements[i].value, key = element_key_##suffix(element);                \
+            uint32_t kind = element_class_##suffix(element);                                      \
+            if (!is_valid(valid, i))                                                              \
+                continue;                                                                         \
+            if (kind != ELEMENT_FINITE) {                                                         \
+                partial.nan_count += kind == ELEMENT_NAN;                                         \
+                partial.inf_count += kind == ELEMENT_INFINITE;                                    \
+                continue;                                                                         \
+            }                                                                                     \
+            min = key < min ? key : min;                                                          \
+            max = key > max ? key : max;                                                          \
+            partial.zero_count += element_is_zero_##suffix(element);                              \
+            if (!(is_float))                                                                      \
+                integer_add(&partial, element_low_##suffix(element),                              \
+                            element_high_##suffix(element));                                      \
+            tile->values[n_values++] = element_double_##suffix(element);                          \
+        }                                                                                         \
+        tile_finish(tile, partial, min, max, n_values);                                           \
     }
 ELEMENT_MAP(DEFINE_TILE)
 
