@@ -107,3 +107,25 @@ def test_more_than_a_billion_booleans_become_a_mask(client, rows):
     assert client.post("/v1/kernels/null_count", body, expect=200)["count"] == 1
     last = {**body, "begin_bit": rows - 1}
     assert client.post("/v1/kernels/null_count", last, expect=200)["count"] == 1
+
+
+def test_all_memory_of_many_large_packs_comes_back(client):
+    """Packed and deleted as it is, after release, and after unpack with the table or the handle going first."""
+    rows = (64 << 20) // 8
+    table = client.post("/v1/tables", {"columns": [client.column(numpy.arange(rows, dtype="<i8"))["id"]]})
+    start, freed, made = client.registered(), 0, 0
+
+    def delete(collection, handle_id):
+        return client.delete(f"/v1/{collection}/{handle_id}")["freed_nbytes"]
+
+    for number in range(100):
+        packed = client.post(f"/v1/tables/{table['id']}/pack")
+        made += packed["gpu_data_nbytes"]
+        names = [("packed", packed["id"])]
+        if number % 4 == 1:
+            names.append(("views", client.post(f"/v1/packed/{packed['id']}/release", expect=200)["gpu_data"]["id"]))
+        elif number % 4 > 1:
+            names.append(("tables", client.post(f"/v1/packed/{packed['id']}/unpack")["id"]))
+        freed += sum(delete(*name) for name in (names if number % 4 < 3 else reversed(names)))
+        assert client.registered() == start
+    assert freed == made == 100 * (64 << 20)
