@@ -505,10 +505,21 @@ class Table:
         assert unpacked["num_rows"] == rows
         for column_id, wanted in zip(unpacked["columns"], self.wanted, strict=True):
             assert values(self.line, column_id) == wanted[first:first + rows]
+            self.check_slice(column_id, wanted[first:first + rows])
         if rows or not self.rows:  # strings that lost all rows lose their offsets, too, when packed again
             again = self.line.post(f"/v1/tables/{unpacked['id']}/pack", {})
             assert again["metadata"] == packed["metadata"] and self.data(again) == data
         return data
+
+    def check_slice(self, column_id, wanted):
+        """A column over the parts of another, some rows further on."""
+        whole = self.line.get(f"/v1/columns/{column_id}")
+        first = self.rng.randrange(len(wanted) + 1)
+        count = self.rng.randrange(len(wanted) - first + 1)
+        body = {"type": whole["type"], "size": count, "offset": first, "data": whole["data"], "null_mask": whole["null_mask"],
+                "null_count": wanted[first:first + count].count(None), "children": whole["children"]}
+        made = self.line.post("/v1/columns", body)
+        assert values(self.line, made["id"]) == wanted[first:first + count]
 
     def check_windows(self):
         """Any window of the values, and the masks: each alone, all of them, any of them."""
@@ -518,6 +529,9 @@ class Table:
             limit = self.rng.randrange(1, self.rows + 2)
             window = self.line.get(f"/v1/columns/{column_id}/values", offset=first, limit=limit)
             assert window["values"] == wanted[first:first + limit]
+            counted = self.line.get(f"/v1/columns/{column_id}/mask_check")
+            nulls = int((~valid).sum())
+            assert (counted["claimed"], counted["counted"], counted["all_valid"]) == (nulls, nulls, nulls == 0)
             copied = self.line.post("/v1/kernels/copy_bitmask", {"column": column_id})["mask"]
             assert self.mask(copied["id"]) == (b"" if column.mask is None else padded(valid))
         for name, has_mask, valid in (
