@@ -213,6 +213,19 @@ def test_no_alternatives_and_no_discriminators(document):
         assert not {"oneOf", "anyOf", "allOf", "not", "discriminator"} & schema.keys(), where
 
 
+def test_what_every_call_takes_is_said_of_every_call(document):
+    """A session can be borne by each call under /v1, and each JSON POST can be sent again under its key."""
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if not path.startswith("/v1"):
+                continue
+            listed = {parameter.get("$ref", "").rpartition("/")[2] for parameter in operation.get("parameters", [])}
+            is_json_post = method == "post" and "application/json" in operation.get("requestBody", {}).get("content", {})
+            assert "GmvSession" in listed, f"{method} {path}"
+            assert {"404", "410"} <= operation["responses"].keys(), f"{method} {path}"
+            assert not is_json_post or ("IdempotencyKey" in listed and "409" in operation["responses"]), f"{method} {path}"
+
+
 def test_nullable_stands_beside_a_type_only(document):
     for where, schema in schemas(document):
         if "nullable" in schema:
