@@ -145,6 +145,9 @@ struct MHD_Response *gmv__event_stream_respond(gmv_exchange *exchange,
         stream_free(stream);
         return NULL;
     }
+    /* To HEAD libmicrohttpd would send the last chunk, which clients take for the next answer. */
+    if (exchange->is_head_request)
+        (void)MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
     atomic_fetch_add(&streams->n_open, 1);
     pthread_mutex_lock(&streams->lock);
     stream->next = streams->all;

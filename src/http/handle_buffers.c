@@ -187,6 +187,8 @@ GMV_HANDLER(buffer_get)
 GMV_HANDLER(buffer_data)
 {
     gmv_node *node;
+    bool is_snapshot;
+    GMV_TRY(gmv_query_consistency(&request->query, &is_snapshot, err));
     GMV_TRY(gmv_request_target(request, &node, err));
     GMV_TRY(gmv_buffer_bytes(request->operation, gmv_buffer_of(node), &reply->bytes, err));
     return gmv_reply_bytes(request, reply, node, err);

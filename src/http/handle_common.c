@@ -167,7 +167,7 @@ void gmv_reply_contents(gmv_reply *reply, const gmv_node *node, bool sealed)
         reply->caching = GMV_CACHING_NO_STORE;
 }
 
-static gmv_status query_snapshot(const gmv_query *query, bool *out_snapshot, gmv_error *err)
+gmv_status gmv_query_consistency(const gmv_query *query, bool *out_snapshot, gmv_error *err)
 {
     const gmv_query_parameter *consistency = gmv_query_find(query, "consistency");
     const char *value = consistency == NULL ? "live" : consistency->value;
@@ -182,7 +182,7 @@ gmv_status gmv_reply_bytes(gmv_request *request, gmv_reply *reply, const gmv_nod
                            gmv_error *err)
 {
     bool is_snapshot = false;
-    gmv_status status = query_snapshot(&request->query, &is_snapshot, err);
+    gmv_status status = gmv_query_consistency(&request->query, &is_snapshot, err);
     if (status != GMV_OK)
         gmv_bytes_release(&reply->bytes);
     else if (is_snapshot)

@@ -43,6 +43,8 @@ static void npy_name_file(gmv_reply *reply, const gmv_node *node)
 GMV_HANDLER(view_npy)
 {
     gmv_node *node;
+    bool is_snapshot;
+    GMV_TRY(gmv_query_consistency(&request->query, &is_snapshot, err));
     GMV_TRY(gmv_request_target(request, &node, err));
     gmv_view *view = gmv_view_of(node);
     bool fortran_order = gmv_view_is_fortran(view);

@@ -67,6 +67,8 @@ GMV_HANDLER(packed_data)
 {
     gmv_packed *packed;
     gmv_view *gpu_data;
+    bool is_snapshot;
+    GMV_TRY(gmv_query_consistency(&request->query, &is_snapshot, err));
     GMV_TRY(packed_target(request, &packed, &gpu_data, err));
     GMV_TRY(gmv_view_bytes(request->operation, gpu_data, &reply->bytes, err));
     return gmv_reply_bytes(request, reply, &packed->node, err);

@@ -82,6 +82,11 @@ void gmv_request_unmake(gmv_request *request, const gmv_node *node);
 /* Room for an answer before something is changed that cannot be taken back. */
 GMV_NODISCARD gmv_status gmv_reply_reserve(gmv_reply *reply, size_t nbytes, gmv_error *err);
 
+/* The parameter consistency: live or snapshot. To be read before the handle of the path is found.
+ */
+GMV_NODISCARD gmv_status gmv_query_consistency(const gmv_query *query, bool *out_snapshot,
+                                               gmv_error *err);
+
 /*
  * reply->bytes as the answer, with the caching that they may have; with `?consistency=snapshot` as
  * they are at one time. On failure they have been given back.

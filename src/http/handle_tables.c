@@ -72,6 +72,7 @@ GMV_HANDLER(table_packed_size)
     gmv_json_open_object(&writer);
     gmv_json_member_int64(&writer, "nbytes", nbytes);
     gmv_json_close_object(&writer);
+    reply->caching = GMV_CACHING_NO_STORE; /* offsets are live */
     return gmv_reply_finish(reply, err);
 }
 

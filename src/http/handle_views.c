@@ -284,6 +284,8 @@ GMV_HANDLER(view_cai)
 GMV_HANDLER(view_data)
 {
     gmv_node *node;
+    bool is_snapshot;
+    GMV_TRY(gmv_query_consistency(&request->query, &is_snapshot, err));
     GMV_TRY(gmv_request_target(request, &node, err));
     GMV_TRY(gmv_view_bytes(request->operation, gmv_view_of(node), &reply->bytes, err));
     return gmv_reply_bytes(request, reply, node, err);

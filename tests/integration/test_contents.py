@@ -424,3 +424,15 @@ def test_more_logical_bytes_than_one_call_may_pass_over(client):
     view = client.post("/v1/views", {"cuda_array_interface": cai(buffer["ptr"], [1 << 40, 16], "|u1", strides=[0, 1])})
     for what in ("data", "npy", "data?consistency=snapshot"):
         client.refused("GET", f"/v1/views/{view['id']}/{what}", 429, "quota_exceeded")
+
+
+@pytest.mark.parametrize("path", ["buffers/buf_x/data", "views/view_x/data", "views/view_x/npy", "packed/pkd_x/data"])
+def test_consistency_is_read_before_the_handle_is_looked_for(client, path):
+    problem = client.refused("GET", f"/v1/{path}?consistency=dead", 400, "request_malformed")
+    assert problem["parameter"] == "consistency"
+
+
+def test_the_packed_size_follows_live_offsets_and_is_not_to_be_kept(client):
+    table = client.post("/v1/tables", {"columns": [client.column(numpy.arange(3, dtype="<i4"))["id"]]})
+    answer = client.call("GET", f"/v1/tables/{table['id']}/packed_size", expect=200)
+    assert answer.headers["Cache-Control"] == "no-store"

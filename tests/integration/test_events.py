@@ -181,3 +181,10 @@ def test_head_of_the_stream(client):
     answer = client.call("HEAD", "/v1/events", expect=200)
     assert answer.headers["Content-Type"] == "text/event-stream"
     client.refused("POST", "/v1/events", 405, "method_not_allowed")
+
+
+def test_head_has_a_head_and_nothing_behind_it(daemon):
+    head = b"HEAD /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    content = daemon.raw(head, timeout=10)
+    assert content.startswith(b"HTTP/1.1 200 ") and content.endswith(b"\r\n\r\n")
+    assert content.count(b"\r\n\r\n") == 1, content
