@@ -165,12 +165,10 @@ def struct_column(rng, rows, depth):
 
 
 def random_column(rng, rows, depth):
-    choice = rng.random() if depth > 0 else rng.random() / 2
-    if choice < 0.35:
-        return fixed_column(rng, rng.choice(list(FIXED)), rows)
-    if choice < 0.5:
-        return string_column(rng, rows)
-    return list_column(rng, rows, depth) if choice < 0.75 else struct_column(rng, rows, depth)
+    """Nested at most so deep; three times in four on each level."""
+    if depth > 0 and rng.random() < 0.75:
+        return rng.choice([list_column, struct_column])(rng, rows, depth)
+    return string_column(rng, rows) if rng.random() < 0.3 else fixed_column(rng, rng.choice(list(FIXED)), rows)
 
 
 def dictionary_column(rng, rows):
@@ -460,7 +458,7 @@ class Table:
         self.line, self.rng = line, random.Random(seed)
         is_long = self.rng.random() < 0.04
         self.rows = self.rng.choice([513, 1025, 3000] if is_long else [0, 1, 2, 7, 8, 31, 32, 33, 64, 65, 100, 150])
-        depths = [self.rng.choice([0, 0, 1] if is_long else [0, 0, 1, 2, 3, 4]) for _ in range(self.rng.randrange(1, 4))]
+        depths = [self.rng.choice([0, 0, 1] if is_long else [0, 1, 2, 3, 4, 4]) for _ in range(self.rng.randrange(1, 4))]
         self.columns = [random_column(self.rng, self.rows, depth) for depth in depths]
         self.wanted = [shown(column.array) for column in self.columns]
         upload = Upload(self.rng)
