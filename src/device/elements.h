@@ -432,19 +432,35 @@ COMPARISON_DEFINE_COMPLEX(c16, f8, uint64_t)
 
 /* ---- histograms ------------------------------------------------------------------------------ */
 
+/* The last bin of low to high whose first edge is not above the value; that of `low` is not. */
+ELEMENT uint64_t histogram_seek(double value, const double *edges, uint64_t low, uint64_t high)
+{
+    while (low < high) {
+        uint64_t middle = low + (high - low + 1) / 2;
+        if (value < edges[middle])
+            high = middle - 1;
+        else
+            low = middle;
+    }
+    return low;
+}
+
 /*
  * The bin of a value between the first and the last edge: a guess, put right by the edges
- * themselves, wherever rounding has led it.
+ * themselves. Rounding leads it to a neighbour at most, unless the range is so narrow that `scale`
+ * is infinite: then the bin is searched for, as a walk may be long.
  */
 ELEMENT uint64_t histogram_bin(double value, const double *edges, uint64_t n_bins, double first,
                                double scale)
 {
     double guess = (value - first) * scale;
     uint64_t bin = guess > 0 ? (guess < (double)n_bins ? (uint64_t)guess : n_bins - 1) : 0;
-    while (bin > 0 && value < edges[bin])
-        bin--;
-    while (bin + 1 < n_bins && value >= edges[bin + 1])
-        bin++;
+    if (bin > 0 && value < edges[bin])
+        return value < edges[bin - 1] ? histogram_seek(value, edges, 0, bin - 1) : bin - 1;
+    if (bin + 1 < n_bins && value >= edges[bin + 1]) {
+        bool is_next = bin + 2 >= n_bins || value < edges[bin + 2];
+        return is_next ? bin + 1 : histogram_seek(value, edges, bin + 2, n_bins - 1);
+    }
     return bin;
 }
 

@@ -136,6 +136,30 @@ Test(inspect, a_column_is_looked_at_through_its_offset_and_mask)
     fixture_close(&f);
 }
 
+/* Bins one subnormal number wide: their number by the range is infinite, and guesses say nothing.
+ */
+Test(inspect, the_narrowest_bins_are_found_without_walking_past_all_others, .timeout = 60)
+{
+    enum { N = 1 << 22, BINS = 65536 };
+    static const double smallest = 0x1p-1074;
+    gmv_layout layout = {.ndim = 1, .has_strides = true, .shape = {N}, .strides = {0}};
+    gmv_histogram_request bins = {
+        .bins = BINS, .has_min = true, .has_max = true, .max = BINS * smallest};
+    gmv_histogram histogram;
+    fixture_open(&f);
+    for (int i = 0; i < 3; i++) {
+        static const int expected[] = {1, BINS / 2, BINS - 1};
+        const double value = expected[i] * smallest;
+        gmv_buffer *buffer = fixture_buffer(&f, &value, sizeof value);
+        gmv_view *view = strided_view(buffer, GMV_DTYPE_F8, layout, 0);
+        cr_assert_eq(gmv_inspect_histogram(&f.operation, &view->node, &bins, &histogram, &f.err),
+                     GMV_OK, "%s", f.err.message);
+        cr_assert_eq(histogram.counts[expected[i]], N);
+        gmv_histogram_fini(&histogram);
+    }
+    fixture_close(&f);
+}
+
 Test(inspect, what_has_no_order_is_refused)
 {
     static const float values[16];
