@@ -68,6 +68,19 @@ GMV_NODISCARD gmv_status gmv__draft_make(gmv_draft *draft, const gmv_draft_resul
                                          const gmv_creation *creation, gmv_view **out_view,
                                          gmv_error *err);
 
+/*
+ * gmv_result_prepare in two steps, for who has the device begin before there are handles: the
+ * memory, and later the buffer and view over it. *memory becomes NULL when it is not the caller's
+ * any more, which may be so on failure, too; nothing uses it then.
+ */
+GMV_NODISCARD gmv_status gmv__result_allocate(gmv_operation *operation, gmv_device *device,
+                                              uint64_t nbytes, gmv_contents contents,
+                                              const gmv_creation *creation, gmv_memory **out_memory,
+                                              gmv_error *err);
+GMV_NODISCARD gmv_status gmv__result_adopt(gmv_operation *operation, gmv_memory **memory,
+                                           const gmv_creation *creation, bool inner,
+                                           gmv_result *out_result, gmv_error *err);
+
 /* Enqueues a copy of elements [first, first + count) of a view, in C order, to `output`. */
 GMV_NODISCARD gmv_status gmv__draft_gather(gmv_draft *draft, const gmv_view *view, int64_t first,
                                            int64_t count, uint64_t output, gmv_error *err);

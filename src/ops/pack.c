@@ -6,21 +6,24 @@
  * appear at once.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include <gmv/base/alloc.h>
 #include <gmv/base/num.h>
 
 #include "ops/column_priv.h"
+#include "ops/draft_priv.h"
 #include "ops/packed_priv.h"
 
 #define PACK_NODES_PER_PARTITION 3 /* buffer, gpu_data view, packed handle */
 
 /* Copies are started in parts if there are as many bytes. */
-#define PACK_START_PARTS  16
+#define PACK_START_PARTS  32
 #define PACK_START_NBYTES ((uint64_t)32 << 20)
 
 /* What becomes one packed handle. */
 typedef struct pack_partition {
+    gmv_memory *memory; /* until there is a buffer to own it */
     gmv_result gpu_data;
     gmv_packed *packed;
 } pack_partition;
@@ -33,7 +36,7 @@ typedef struct pack_job {
     pack_partition *partitions;
     uint64_t *destinations;
     gmv_scratch *counts;  /* of ones, on the device: [partitions][masks]; NULL: no masks */
-    uint64_t *set_counts; /* the same here */
+    uint64_t *set_counts; /* the same here, once the device is at work */
     gmv_node **nodes;
 } pack_job;
 
@@ -85,9 +88,6 @@ static gmv_status pack_allocate(pack_job *job, gmv_error *err)
         return gmv_fail_no_memory(err);
     if (n_counts == 0)
         return GMV_OK;
-    job->set_counts = gmv_calloc(n_counts, sizeof *job->set_counts);
-    if (!job->set_counts)
-        return gmv_fail_no_memory(err);
     GMV_TRY(gmv_engine_scratch(job->operation->engine, job->plan.device, job->stream,
                                n_counts * sizeof(uint64_t), &job->counts, err));
     return gmv_fill(job->stream, job->counts->memory->address, 0, n_counts * sizeof(uint64_t), err);
@@ -111,6 +111,7 @@ static void pack_discard(pack_job *job)
         gmv__packed_discard(engine, job->partitions[i].packed);
         if (job->partitions[i].gpu_data.view)
             gmv_result_discard(engine, &job->partitions[i].gpu_data);
+        gmv_engine_free(engine, job->partitions[i].memory);
     }
 }
 
@@ -119,13 +120,13 @@ static void pack_discard(pack_job *job)
 static gmv_status pack_take_memory(pack_job *job, size_t partition, gmv_error *err)
 {
     const gmv_creation inner = gmv__inner_creation(job->creation);
-    gmv_result *gpu_data = &job->partitions[partition].gpu_data;
+    gmv_memory **out_memory = &job->partitions[partition].memory;
     /* The copy writes every byte, padding included. */
-    GMV_TRY(gmv_result_prepare(job->operation, job->plan.device, job->plan.nbytes[partition],
-                               GMV_CONTENTS_UNSPECIFIED, &inner, true, gpu_data, err));
-    job->destinations[partition] = gpu_data->view->ptr;
-    const gmv_memory *memory = gpu_data->buffer->memory;
-    GMV_TRY(gmv_stream_use(job->stream, gpu_data->buffer->memory, err));
+    GMV_TRY(gmv__result_allocate(job->operation, job->plan.device, job->plan.nbytes[partition],
+                                 GMV_CONTENTS_UNSPECIFIED, &inner, out_memory, err));
+    gmv_memory *memory = *out_memory;
+    job->destinations[partition] = memory->address;
+    GMV_TRY(gmv_stream_use(job->stream, memory, err));
     if (memory->capacity == memory->nbytes)
         return GMV_OK;
     /* What the allocator added behind it is cleared here. */
@@ -178,7 +179,9 @@ static gmv_status pack_copy(pack_job *job, gmv_error *err)
 static gmv_status pack_make_handle(pack_job *job, size_t partition, gmv_error *err)
 {
     pack_partition *made = &job->partitions[partition];
+    const gmv_creation inner = gmv__inner_creation(job->creation);
     gmv_packed_metadata metadata;
+    GMV_TRY(gmv__result_adopt(job->operation, &made->memory, &inner, true, &made->gpu_data, err));
     GMV_TRY(gmv__pack_metadata(&job->plan, partition, &metadata, err));
     const gmv_status status = gmv__packed_prepare(job->operation, &metadata, made->gpu_data.view,
                                                   job->creation, &made->packed, err);
@@ -187,12 +190,26 @@ static gmv_status pack_make_handle(pack_job *job, size_t partition, gmv_error *e
     return status;
 }
 
+/* Room for the counts; the system gives pages when they are written to, which is better done now.
+ */
+static gmv_status pack_make_counts(pack_job *job, gmv_error *err)
+{
+    const size_t nbytes = pack_n_counts(&job->plan) * sizeof *job->set_counts;
+    if (!job->counts)
+        return GMV_OK;
+    job->set_counts = gmv_malloc(nbytes);
+    if (!job->set_counts)
+        return gmv_fail_no_memory(err);
+    memset(job->set_counts, 0xff, nbytes);
+    return GMV_OK;
+}
+
 /* While the device copies. */
 static gmv_status pack_make_handles(pack_job *job, gmv_error *err)
 {
     for (size_t i = 0; i < job->plan.n_partitions; i++)
         GMV_TRY(pack_make_handle(job, i, err));
-    return GMV_OK;
+    return pack_make_counts(job, err);
 }
 
 static gmv_status pack_finish(pack_job *job, gmv_error *err)

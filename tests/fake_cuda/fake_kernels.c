@@ -322,10 +322,44 @@ static void offsets_rebase(fake_access *access, const cuda_piece *piece, uint8_t
     }
 }
 
+static bool piece_owns(const cuda_piece *pieces, uint64_t n_pieces, uint64_t i, uint64_t tile)
+{
+    return i < n_pieces && pieces[i].first_tile <= tile &&
+           (i + 1 == n_pieces || pieces[i + 1].first_tile > tile);
+}
+
+static void owners_check(fake_access *access, const cuda_pieces_args *args,
+                         const cuda_piece *pieces)
+{
+    const uint32_t *owners =
+        (void *)fake_access_aligned(access, args->owners, args->n_tiles * 4, 4);
+    for (uint64_t tile = 0; tile < args->n_tiles && !access->failed; tile++)
+        wants(access, piece_owns(pieces, args->n_pieces, owners[tile], tile),
+              "a tile is of another piece");
+}
+
+static void run_find_owners(fake_access *access, const void *arguments, uint64_t blocks)
+{
+    const cuda_owners_args *args = arguments;
+    const uint64_t n_owners =
+        divide_up(args->n_tiles, GMV_CUDA_OWNERS_PIECES) * GMV_CUDA_OWNERS_PIECES;
+    wants_blocks(access, blocks, args->n_tiles, GMV_CUDA_OWNERS_TILE);
+    const cuda_piece *pieces =
+        (const void *)fake_access_aligned(access, args->pieces, args->n_pieces * sizeof *pieces, 8);
+    uint32_t *owners = (void *)fake_access_aligned(access, args->owners, n_owners * 4, 16);
+    for (uint64_t tile = 0, i = 0; tile < n_owners && !access->failed; tile++) {
+        while (i + 1 < args->n_pieces && pieces[i + 1].first_tile <= tile)
+            i++;
+        owners[tile] = (uint32_t)i;
+    }
+}
+
 static void run_copy_pieces(fake_access *access, const void *arguments, uint64_t blocks)
 {
     const cuda_pieces_args *args = arguments;
     const cuda_piece *pieces = pieces_begin(access, args, blocks);
+    if (pieces && args->owners)
+        owners_check(access, args, pieces);
     for (uint64_t i = 0; pieces && i < args->n_pieces && !access->failed; i++) {
         const cuda_piece *piece = &pieces[i];
         piece_check(access, args, pieces, i, piece->capacity, GMV_CUDA_WARP_TILE);
@@ -470,9 +504,11 @@ static cuda_piece split_piece(const cuda_split_args *args, const int64_t *bounds
     }
 }
 
-static void run_split_pieces(fake_access *access, const void *arguments, uint64_t blocks)
+static void run_split_pieces(fake_access *access, const void *arguments, uint64_t all_blocks)
 {
     const cuda_split_args *args = arguments;
+    wants(access, args->n_parts > 0 && all_blocks % args->n_parts == 0, "parts of a partition");
+    const uint64_t blocks = access->failed ? 0 : all_blocks / args->n_parts;
     const cuda_split_buffer *buffers = (const void *)fake_access_aligned(
         access, args->buffers, args->n_buffers * sizeof *buffers, 8);
     const int64_t *bounds =

@@ -14,6 +14,11 @@
 
 #define SPLIT_PIECES_MAX ((size_t)1 << 17) /* of one launch, unless a partition has more */
 #define SPLIT_ALIGNMENT  256
+#define SPLIT_PARTS_MAX  8 /* blocks for the pieces of a partition */
+
+/* What is searched for in one step is not looked up, nor in a table of more than 64 MiB. */
+#define OWNERS_PIECES_MIN 32
+#define OWNERS_TILES_MAX  ((uint64_t)1 << 24)
 
 _Static_assert(sizeof(cuda_split_level) == sizeof(gmv_split_level) &&
                    offsetof(cuda_split_level, limit) == offsetof(gmv_split_level, limit) &&
@@ -139,12 +144,12 @@ static void split_find_places(const gmv_split *args, cuda_split_place *places)
 
 /*
  * The tables of a call: what the host has to say in one piece, which is uploaded at once, and the
- * pieces that the device makes of it.
+ * pieces that the device makes of it, with the piece that each tile is of.
  */
 typedef struct split_tables {
-    size_t buffers, bounds, places, pieces; /* where they begin */
-    size_t nbytes_in, nbytes;               /* of the upload, and of all */
-    size_t per_launch;                      /* partitions whose pieces there is room for */
+    size_t buffers, bounds, places, pieces, owners; /* where they begin */
+    size_t nbytes_in, nbytes;                       /* of the upload, and of all */
+    size_t per_launch;                              /* partitions whose pieces there is room for */
 } split_tables;
 
 static split_tables tables_of(const gmv_split *args)
@@ -159,8 +164,35 @@ static split_tables tables_of(const gmv_split *args)
     tables.places = tables_add(&end, (args->n + 1) * sizeof(cuda_split_place));
     tables.nbytes_in = end;
     tables.pieces = tables_add(&end, tables.per_launch * args->n_buffers * sizeof(cuda_piece));
-    tables.nbytes = end;
+    tables.owners = tables.nbytes = end;
     return tables;
+}
+
+/* Tiles of the launch that begins with partition `done` of the call's, and how many of those. */
+static uint64_t launch_tiles(const gmv_split *args, const split_tables *tables,
+                             const cuda_split_place *places, size_t done, size_t *out_n)
+{
+    *out_n = GMV_MIN(args->n - done, tables->per_launch);
+    return places[done + *out_n].first_tile - places[done].first_tile;
+}
+
+static bool launch_has_owners(uint64_t n_pieces, uint64_t n_tiles)
+{
+    return n_pieces > OWNERS_PIECES_MIN && n_tiles <= OWNERS_TILES_MAX;
+}
+
+/* Room for the owners of all tiles of a launch. */
+static void tables_add_owners(split_tables *tables, const gmv_split *args,
+                              const cuda_split_place *places)
+{
+    uint64_t most = 0;
+    size_t n = 0;
+    for (size_t done = 0; done < args->n; done += n) {
+        const uint64_t n_tiles = launch_tiles(args, tables, places, done, &n);
+        if (launch_has_owners(n * args->n_buffers, n_tiles))
+            most = GMV_MAX(most, n_tiles);
+    }
+    tables->owners = tables_add(&tables->nbytes, most * sizeof(uint32_t));
 }
 
 static void tables_fill(const split_tables *tables, const gmv_split *args, uint8_t *bytes)
@@ -170,12 +202,32 @@ static void tables_fill(const split_tables *tables, const gmv_split *args, uint8
     split_find_places(args, (cuda_split_place *)(void *)(bytes + tables->places));
 }
 
+static gmv_status split_find_owners(cuda_stream *stream, const cuda_pieces_args *pieces,
+                                    gmv_error *err)
+{
+    const cuda_owners_args launch = {
+        .pieces = pieces->pieces,
+        .n_pieces = pieces->n_pieces,
+        .n_tiles = pieces->n_tiles,
+        .owners = pieces->owners,
+    };
+    return cuda_kernel_launch(stream, CUDA_KERNEL_find_owners, &launch, launch.n_tiles,
+                              GMV_CUDA_OWNERS_TILE, err);
+}
+
+/* A block for each of the pieces that a thread has to make, if there are not too many. */
+static uint64_t split_parts(const gmv_split *args)
+{
+    const uint64_t share = (args->n_buffers + GMV_CUDA_THREADS - 1) / GMV_CUDA_THREADS;
+    return GMV_MIN(share, (uint64_t)SPLIT_PARTS_MAX);
+}
+
 /* One table of pieces after the other: they share their memory. `places` are the call's own. */
 static gmv_status split_launch(cuda_stream *stream, const gmv_split *args,
                                const split_tables *tables, CUdeviceptr scratch,
                                const cuda_split_place *places, size_t done, gmv_error *err)
 {
-    const size_t n = GMV_MIN(args->n - done, tables->per_launch), first = args->first + done;
+    const size_t first = args->first + done;
     const cuda_split_args launch = {
         .buffers = scratch + tables->buffers,
         .bounds = scratch + tables->bounds,
@@ -185,69 +237,71 @@ static gmv_status split_launch(cuda_stream *stream, const gmv_split *args,
         .n_buffers = args->n_buffers,
         .n_points = args->n_points,
         .n_masks = args->n_masks,
+        .n_parts = split_parts(args),
         .first = first,
         .first_tile = places[done].first_tile,
     };
-    const cuda_pieces_args pieces = {
-        .pieces = launch.pieces,
-        .n_pieces = n * args->n_buffers,
-        .n_tiles = places[done + n].first_tile - launch.first_tile,
-    };
+    size_t n = 0;
+    cuda_pieces_args pieces = {.pieces = launch.pieces};
+    pieces.n_tiles = launch_tiles(args, tables, places, done, &n);
+    pieces.n_pieces = n * args->n_buffers;
     if (pieces.n_tiles == 0)
         return GMV_OK;
-    GMV_TRY(cuda_kernel_launch(stream, CUDA_KERNEL_split_pieces, &launch, n, 1, err));
+    GMV_TRY(
+        cuda_kernel_launch(stream, CUDA_KERNEL_split_pieces, &launch, n * launch.n_parts, 1, err));
+    if (launch_has_owners(pieces.n_pieces, pieces.n_tiles)) {
+        pieces.owners = scratch + tables->owners;
+        GMV_TRY(split_find_owners(stream, &pieces, err));
+    }
     return cuda_kernel_launch(stream, CUDA_KERNEL_copy_pieces, &pieces, pieces.n_tiles,
                               GMV_CUDA_THREADS / 32, err);
 }
 
-static gmv_status split_launches(cuda_stream *stream, const gmv_split *args,
-                                 const split_tables *tables, CUdeviceptr scratch,
-                                 const uint8_t *bytes, gmv_error *err)
+/* `bytes` is what is uploaded: of pinned memory that lasts, or of any, which is waited for. */
+static gmv_status split_run(cuda_stream *stream, const gmv_split *args, const split_tables *tables,
+                            CUdeviceptr scratch, const uint8_t *bytes, bool is_pinned,
+                            gmv_error *err)
 {
     const cuda_split_place *places = (const void *)(bytes + tables->places);
+    if (is_pinned)
+        CUDA_TRY(cuda_stream_device(stream),
+                 copy_in(scratch, bytes, tables->nbytes_in, stream->handle), err);
+    else
+        GMV_TRY(cuda_copy_in(&stream->base, scratch, bytes, tables->nbytes_in, err));
     for (size_t done = 0; done < args->n; done += tables->per_launch)
         GMV_TRY(split_launch(stream, args, tables, scratch, places, done, err));
     return GMV_OK;
 }
 
-/* Through the stream's own pinned block, if that is large enough: nobody waits then. */
-static gmv_status split_run_small(cuda_stream *stream, const gmv_split *args,
-                                  const split_tables *tables, CUdeviceptr scratch, gmv_error *err)
+static gmv_status split_with(cuda_stream *stream, const gmv_split *args, split_tables *tables,
+                             uint8_t *bytes, bool is_pinned, gmv_error *err)
 {
-    cuda_slice slice;
-    GMV_TRY(cuda_stream_reserve(stream, tables->nbytes_in, &slice, err));
-    tables_fill(tables, args, slice.pinned);
-    CUDA_TRY(cuda_stream_device(stream),
-             copy_in(scratch, slice.pinned, tables->nbytes_in, stream->handle), err);
-    return split_launches(stream, args, tables, scratch, slice.pinned, err);
-}
-
-static gmv_status split_run_large(cuda_stream *stream, const gmv_split *args,
-                                  const split_tables *tables, CUdeviceptr scratch, gmv_error *err)
-{
-    uint8_t *bytes = gmv_malloc(tables->nbytes_in);
-    if (!bytes)
-        return gmv_fail_no_memory(err);
+    CUdeviceptr scratch = 0;
     tables_fill(tables, args, bytes);
-    gmv_status status = cuda_copy_in(&stream->base, scratch, bytes, tables->nbytes_in, err);
-    if (status == GMV_OK)
-        status = split_launches(stream, args, tables, scratch, bytes, err);
-    gmv_free(bytes);
+    tables_add_owners(tables, args, (const void *)(bytes + tables->places));
+    GMV_TRY(scratch_take(stream, tables->nbytes, &scratch, err));
+    const gmv_status status = split_run(stream, args, tables, scratch, bytes, is_pinned, err);
+    scratch_give(stream, scratch);
     return status;
 }
 
+/* Through the stream's own pinned block, if that is large enough: nobody waits then. */
 gmv_status cuda_split(gmv_stream *base, const gmv_split *args, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
-    CUdeviceptr scratch = 0;
     if (args->n == 0 || args->n_buffers == 0)
         return GMV_OK;
-    const split_tables tables = tables_of(args);
+    split_tables tables = tables_of(args);
     CUDA_SCOPE(cuda_stream_device(stream));
-    GMV_TRY(scratch_take(stream, tables.nbytes, &scratch, err));
-    const gmv_status status = tables.nbytes_in <= CUDA_BLOCK_NBYTES
-                                  ? split_run_small(stream, args, &tables, scratch, err)
-                                  : split_run_large(stream, args, &tables, scratch, err);
-    scratch_give(stream, scratch);
+    if (tables.nbytes_in <= CUDA_BLOCK_NBYTES) {
+        cuda_slice slice;
+        GMV_TRY(cuda_stream_reserve(stream, tables.nbytes_in, &slice, err));
+        return split_with(stream, args, &tables, slice.pinned, true, err);
+    }
+    uint8_t *bytes = gmv_malloc(tables.nbytes_in);
+    if (!bytes)
+        return gmv_fail_no_memory(err);
+    const gmv_status status = split_with(stream, args, &tables, bytes, false, err);
+    gmv_free(bytes);
     return status;
 }

@@ -149,7 +149,19 @@ typedef struct cuda_pieces_args {
     uint64_t pieces; /* cuda_piece[n_pieces] */
     uint64_t n_pieces;
     uint64_t n_tiles;
+    uint64_t owners; /* pieces only: what gmv_find_owners has left; 0: the piece is searched for */
 } cuda_pieces_args;
+
+/* gmv_find_owners: which piece each tile is of. A thread to each GMV_CUDA_OWNERS_PIECES tiles. */
+#define GMV_CUDA_OWNERS_PIECES 4
+#define GMV_CUDA_OWNERS_TILE   (GMV_CUDA_THREADS * GMV_CUDA_OWNERS_PIECES)
+
+typedef struct cuda_owners_args {
+    uint64_t pieces; /* cuda_piece[n_pieces], fewer than 2^32 */
+    uint64_t n_pieces;
+    uint64_t n_tiles;
+    uint64_t owners; /* uint32_t[n_tiles rounded up to GMV_CUDA_OWNERS_PIECES], aligned to 16 */
+} cuda_owners_args;
 
 /* Levels of rows and buffers of partitions, as in gmv/device/split.h. */
 typedef struct cuda_split_level {
@@ -188,16 +200,17 @@ typedef struct cuda_split_place {
     uint64_t first_tile;
 } cuda_split_place;
 
-/* gmv_split_pieces: a block to each partition makes the table of its pieces. */
+/* gmv_split_pieces: n_parts blocks to each partition make the table of its pieces. */
 typedef struct cuda_split_args {
     uint64_t buffers; /* cuda_split_buffer[n_buffers] */
     uint64_t bounds;  /* int64_t[levels][n_points], sorted */
-    uint64_t places;  /* cuda_split_place[blocks] */
-    uint64_t pieces;  /* cuda_piece[blocks][n_buffers] */
-    uint64_t counts;  /* uint64_t[blocks][n_masks], zero before */
+    uint64_t places;  /* cuda_split_place[partitions] */
+    uint64_t pieces;  /* cuda_piece[partitions][n_buffers] */
+    uint64_t counts;  /* uint64_t[partitions][n_masks], zero before */
     uint64_t n_buffers;
     uint64_t n_points;
     uint64_t n_masks;
+    uint64_t n_parts;
     uint64_t first;      /* the partition of block 0 */
     uint64_t first_tile; /* of its place: tile 0 of the table */
 } cuda_split_args;
@@ -392,6 +405,7 @@ typedef struct cuda_crc_args {
     X(transpose_8, cuda_transpose_args)                        \
     X(split_bounds, cuda_split_bounds_args)                    \
     X(split_pieces, cuda_split_args)                           \
+    X(find_owners, cuda_owners_args)                           \
     GMV_CUDA_ELEMENT_ROWS(X, statistics, cuda_statistics_args) \
     X(merge_statistics, cuda_merge_args)                       \
     GMV_CUDA_ELEMENT_ROWS(X, compare, cuda_compare_args)       \

@@ -28,25 +28,58 @@ DEVICE bit_source source_of(cuda_bits bits, uint64_t n)
     return source;
 }
 
+/* Whether the `nbytes` bytes at `address` are all the string's. */
+DEVICE bool source_has(const bit_source *source, uint64_t address, uint32_t nbytes)
+{
+    return address >= source->begin && address + nbytes <= source->end;
+}
+
+/* The word at `address`; bytes that are not the string's are 0. */
+DEVICE uint32_t source_word(const bit_source *source, uint64_t address)
+{
+    uint32_t value = 0;
+    if (source_has(source, address, 4))
+        return load32(address);
+    UNROLL
+    for (uint32_t i = 0; i < 4; i++)
+        if (source_has(source, address + i, 1))
+            value |= (uint32_t)load8(address + i) << 8 * i;
+    return value;
+}
+
+/* The same of a block at an end of the string: by words, most of which are wholly the string's. */
+DEVICE block16 source_edge(const bit_source *source, uint64_t address)
+{
+    block16 value = {0, 0};
+    NO_UNROLL
+    for (uint32_t i = 0; i < 4; i++) {
+        uint64_t word = (uint64_t)source_word(source, address + 4 * i) << 32 * (i % 2);
+        value.low |= i < 2 ? word : 0;
+        value.high |= i < 2 ? 0 : word;
+    }
+    return value;
+}
+
+DEVICE bool source_is_edge(const bit_source *source, uint64_t address)
+{
+    return !source_has(source, address, 16) && address < source->end &&
+           address + 16 > source->begin;
+}
+
+/* The block at `address` if it is wholly the string's, or 0. */
+DEVICE block16 source_inner(const bit_source *source, uint64_t address)
+{
+    block16 value = {0, 0};
+    if (source_has(source, address, 16))
+        value = load128(address);
+    return value;
+}
+
 /* The block at `address`; bytes that are not the string's are 0. */
 DEVICE block16 source_block(const bit_source *source, uint64_t address)
 {
-    block16 value = {0, 0};
-    if (address >= source->begin && address + 16 <= source->end)
-        return load128(address);
-    if (address >= source->end || address + 16 <= source->begin)
-        return value;
-    NO_UNROLL
-    for (uint32_t i = 0; i < 16; i++) {
-        if (address + i < source->begin || address + i >= source->end)
-            continue;
-        uint64_t byte = (uint64_t)load8(address + i) << 8 * (i % 8);
-        if (i < 8)
-            value.low |= byte;
-        else
-            value.high |= byte;
-    }
-    return value;
+    return source_is_edge(source, address) ? source_edge(source, address)
+                                           : source_inner(source, address);
 }
 
 /* The 128 bits from bit `shift` of the first block on: whole words first, the rest by a funnel. */
@@ -94,9 +127,15 @@ DEVICE bool source_holds(const bit_source *source, uint64_t first, uint64_t last
         } else {                                                                                \
             UNROLL                                                                              \
             for (uint32_t i_ = 0; i_ < (n_pieces); i_++) {                                      \
-                upper_[i_] = (out)[i_] = source_block(&(source), at_ + i_ * step_);             \
-                if (shifted_)                                                                   \
-                    upper_[i_] = source_block(&(source), at_ + i_ * step_ + 16);                \
+                (out)[i_] = source_inner(&(source), at_ + i_ * step_);                          \
+                upper_[i_] = source_inner(&(source), at_ + i_ * step_ + 16);                    \
+            }                                                                                   \
+            UNROLL                                                                              \
+            for (uint32_t i_ = 0; i_ < (n_pieces); i_++) {                                      \
+                if (source_is_edge(&(source), at_ + i_ * step_))                                \
+                    (out)[i_] = source_edge(&(source), at_ + i_ * step_);                       \
+                if (source_is_edge(&(source), at_ + i_ * step_ + 16))                           \
+                    upper_[i_] = source_edge(&(source), at_ + i_ * step_ + 16);                 \
             }                                                                                   \
         }                                                                                       \
         if (shifted_) {                                                                         \
@@ -163,6 +202,8 @@ DEVICE void output_store(uint64_t output, uint64_t output_nbytes, uint64_t offse
         store128(output + offset, value);
         return;
     }
+    if (offset >= output_nbytes)
+        return;
     NO_UNROLL
     for (uint32_t i = 0; i < 16; i++)
         if (offset + i < output_nbytes)

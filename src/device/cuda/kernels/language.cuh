@@ -30,6 +30,7 @@ typedef struct block16 {
             gmv_##name(const __grid_constant__ type args)
 #    define DEVICE    static __device__ __forceinline__
 #    define UNROLL    _Pragma("unroll")
+#    define UNROLL_4  _Pragma("unroll 4")
 #    define NO_UNROLL _Pragma("unroll 1")
 
 DEVICE uint32_t thread_index(void)
@@ -307,6 +308,7 @@ DEVICE block16 block_before(block16 own)
 #    define KERNEL(name, type) static void emulated_##name(const type args)
 #    define DEVICE             static inline __attribute__((unused))
 #    define UNROLL
+#    define UNROLL_4
 #    define NO_UNROLL
 
 /* Which thread is running; set by the emulator. */

@@ -28,6 +28,47 @@ DEVICE const cuda_piece *piece_find(const cuda_pieces_args *args, uint64_t tile)
     return &pieces[low];
 }
 
+/* The same in a part of the table, from `low` on, by each thread on its own. */
+DEVICE uint64_t piece_last(const cuda_piece *pieces, uint64_t low, uint64_t end, uint64_t tile)
+{
+    for (uint64_t left = end - low; left > 1;) {
+        uint64_t half = left / 2;
+        bool is_before = pieces[low + half].first_tile <= tile;
+        low += is_before ? half : 0;
+        left = is_before ? left - half : half;
+    }
+    return low;
+}
+
+/* A search in thousands of pieces takes as long as the copy of a tile: it is made once for many. */
+KERNEL(find_owners, cuda_owners_args)
+{
+    const cuda_piece *pieces = (const cuda_piece *)args.pieces;
+    uint64_t first = (block_index() * GMV_CUDA_THREADS + thread_index()) * GMV_CUDA_OWNERS_PIECES;
+    uint32_t owners[GMV_CUDA_OWNERS_PIECES];
+    if (first >= args.n_tiles)
+        return;
+    uint64_t owner = piece_last(pieces, 0, args.n_pieces, first);
+    UNROLL
+    for (uint32_t i = 0; i < GMV_CUDA_OWNERS_PIECES; i++) {
+        uint64_t next = owner + 1;
+        if (next < args.n_pieces && pieces[next].first_tile <= first + i)
+            owner = piece_last(pieces, next, args.n_pieces, first + i);
+        owners[i] = (uint32_t)owner;
+    }
+    block16 value = {owners[0] | (uint64_t)owners[1] << 32, owners[2] | (uint64_t)owners[3] << 32};
+    store128(args.owners + 4 * first, value);
+}
+
+/* The piece that the tile is of. */
+DEVICE const cuda_piece *piece_of(const cuda_pieces_args *args, uint64_t tile)
+{
+    if (args->owners == 0)
+        return piece_find(args, tile);
+    uint64_t owner = load32(args->owners + 4 * tile);
+    return (const cuda_piece *)args->pieces + (owner < args->n_pieces ? owner : 0);
+}
+
 DEVICE uint64_t warp_tile(void)
 {
     return block_index() * BLOCK_WARPS + thread_index() / WARP_THREADS;
@@ -102,7 +143,7 @@ KERNEL(copy_pieces, cuda_pieces_args)
     uint64_t tile = warp_tile(), counter = 0;
     uint32_t ones = 0;
     if (tile < args.n_tiles) {
-        const cuda_piece piece = *piece_find(&args, tile);
+        const cuda_piece piece = *piece_of(&args, tile);
         counter = piece.counter;
         ones = tile_copy(&piece, tile - piece.first_tile);
     }

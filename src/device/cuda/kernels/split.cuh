@@ -86,6 +86,7 @@ DEVICE block16 split_share_room(const cuda_split_args *args, uint64_t partition,
     const cuda_split_buffer *buffers = (const cuda_split_buffer *)args->buffers;
     uint64_t begin = thread * split_share(args), end = split_share_end(args, begin);
     block16 sum = {0, 0};
+    UNROLL_4
     for (uint64_t i = begin; i < end; i++) {
         block16 room = split_room(args, &buffers[i], partition);
         sum.low += room.low;
@@ -98,6 +99,7 @@ DEVICE block16 split_share_room(const cuda_split_args *args, uint64_t partition,
 DEVICE cuda_piece split_piece(const cuda_split_args *args, const cuda_split_buffer *buffer,
                               uint64_t partition)
 {
+    uint64_t index = partition - args->first;
     split_rows rows = split_rows_of(args, buffer->level, partition);
     cuda_piece piece = {{0, 0}, 0, 0, 0, 0, 0, 0, 0, 0};
     if (buffer->kind == GMV_CUDA_SPLIT_BITS) {
@@ -105,7 +107,7 @@ DEVICE cuda_piece split_piece(const cuda_split_args *args, const cuda_split_buff
         piece.bits.address = buffer->address;
         piece.bits.offset = (uint64_t)buffer->first + rows.first;
         piece.n = rows.n;
-        piece.counter = (uint64_t)&counts[block_index() * args->n_masks + buffer->below];
+        piece.counter = (uint64_t)&counts[index * args->n_masks + buffer->below];
         return piece;
     }
     piece.bits.address = buffer->address + rows.first * buffer->width;
@@ -119,22 +121,26 @@ DEVICE cuda_piece split_piece(const cuda_split_args *args, const cuda_split_buff
     return piece;
 }
 
+/* All blocks of a partition add up the same, and each writes every n_parts-th piece of a thread. */
 KERNEL(split_pieces, cuda_split_args)
 {
     const cuda_split_buffer *buffers = (const cuda_split_buffer *)args.buffers;
-    const cuda_split_place *place = (const cuda_split_place *)args.places + block_index();
-    cuda_piece *pieces = (cuda_piece *)args.pieces + block_index() * args.n_buffers;
-    const uint64_t partition = args.first + block_index();
+    const uint64_t index = block_index() / args.n_parts, part = block_index() % args.n_parts;
+    const cuda_split_place *place = (const cuda_split_place *)args.places + index;
+    cuda_piece *pieces = (cuda_piece *)args.pieces + index * args.n_buffers;
+    const uint64_t partition = args.first + index;
     block16 before;
     BLOCK_BEFORE(before, thread, split_share_room(&args, partition, thread));
     uint64_t begin = thread_index() * split_share(&args), end = split_share_end(&args, begin);
     for (uint64_t i = begin; i < end; i++) {
         block16 room = split_room(&args, &buffers[i], partition);
-        cuda_piece piece = split_piece(&args, &buffers[i], partition);
-        piece.destination = place->destination + before.low;
-        piece.capacity = room.low;
-        piece.first_tile = place->first_tile - args.first_tile + before.high;
-        pieces[i] = piece;
+        if ((i - begin) % args.n_parts == part) {
+            cuda_piece piece = split_piece(&args, &buffers[i], partition);
+            piece.destination = place->destination + before.low;
+            piece.capacity = room.low;
+            piece.first_tile = place->first_tile - args.first_tile + before.high;
+            pieces[i] = piece;
+        }
         before.low += room.low;
         before.high += room.high;
     }
