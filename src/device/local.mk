@@ -37,6 +37,7 @@ libgmv_cuda_la_SOURCES = \
 	src/device/cuda/cuda_handle.c \
 	src/device/cuda/cuda_indices.c \
 	src/device/cuda/cuda_kernels.c \
+	src/device/cuda/cuda_cache.c \
 	src/device/cuda/cuda_memory.c \
 	src/device/cuda/cuda_priv.h \
 	src/device/cuda/cuda_reductions.c \

@@ -379,6 +379,7 @@ DEVICE_TEST(memory, every_allocation_can_fail_and_nothing_is_left)
         bool has_failed = gmv_alloc_has_failed() != 0;
         gmv_alloc_fail_once(0);
         cr_assert_eq(status, has_failed ? GMV_ERR_OVERLOADED : GMV_OK, "allocation %d", (int)n);
+        gmv_device_trim(w->device);
         cr_assert_eq(gmv_alloc_live(), 0);
         cr_assert_eq(gmv_device_import_mappings(w->device), 0);
         if (!has_failed) {

@@ -195,7 +195,9 @@ static gmv_status run_allocate_exportable(void)
 
 static gmv_status run_allocate_ordinary(void)
 {
-    return run_allocate(GMV_MEMORY_ORDINARY, GMV_CONTENTS_ZEROED);
+    const gmv_status status = run_allocate(GMV_MEMORY_ORDINARY, GMV_CONTENTS_ZEROED);
+    gmv_device_trim(world.device); /* what was freed is kept until then */
+    return status;
 }
 
 static gmv_status run_trim(void)

@@ -29,7 +29,8 @@ static bool device_read_free(cuda_device *device, int64_t *out_nbytes)
             CUDA_SUCCESS ||
         cuda.pool_get(device->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) != CUDA_SUCCESS)
         return false;
-    *out_nbytes = (int64_t)(free_nbytes + (reserved > used ? reserved - used : 0));
+    *out_nbytes = (int64_t)(free_nbytes + (reserved > used ? reserved - used : 0) +
+                            cuda_cache_nbytes(device));
     return true;
 }
 
@@ -76,6 +77,7 @@ static void cuda_device_trim(gmv_device *base)
 {
     cuda_device *device = cuda_device_of(base);
     CUDA_SCOPE(device);
+    (void)cuda_cache_empty(device);
     CUresult result = cuda.pool_trim(device->pool, 0);
     if (result != CUDA_SUCCESS) {
         cuda_log("pool_trim", result);
@@ -172,6 +174,7 @@ static gmv_status device_open_context(cuda_device *device, gmv_error *err)
 static gmv_status device_open_rest(cuda_device *device, size_t cache_nbytes_max, gmv_error *err)
 {
     CUDA_SCOPE(device);
+    cuda_cache_open(device, cache_nbytes_max);
     GMV_TRY(device_open_pool(device, cache_nbytes_max, err));
     GMV_TRY(cuda_staging_open(device, err));
     GMV_TRY(cuda_handles_learn(device, err));
@@ -184,8 +187,11 @@ static void cuda_device_close(gmv_device *base)
 {
     cuda_device *device = cuda_device_of(base);
     bool lost = gmv_device_is_lost(base, NULL);
+    if (lost)
+        (void)cuda_cache_empty(device);
     if (device->context && !lost) {
         CUDA_SCOPE(device);
+        (void)cuda_cache_empty(device);
         cuda_staging_close(device);
         if (device->free_stream)
             (void)cuda.stream_destroy(device->free_stream);
@@ -198,6 +204,7 @@ static void cuda_device_close(gmv_device *base)
         (void)cuda.context_release(device->handle);
     pthread_cond_destroy(&device->staging.given_back);
     pthread_mutex_destroy(&device->staging.lock);
+    pthread_mutex_destroy(&device->cache.lock);
     pthread_mutex_destroy(&device->exports.lock);
     gmv_free(device);
 }
@@ -300,6 +307,7 @@ gmv_status gmv_device_open_cuda(const gmv_device_options *options, gmv_device **
     device->job_deadline_ms = options->job_deadline_ms;
     pthread_mutex_init(&device->staging.lock, NULL);
     pthread_cond_init(&device->staging.given_back, NULL);
+    pthread_mutex_init(&device->cache.lock, NULL);
     pthread_mutex_init(&device->exports.lock, NULL);
     gmv_status status = device_open(device, options, err);
     if (status != GMV_OK) {

@@ -39,20 +39,31 @@ static gmv_status memory_take(cuda_device *device, cuda_stream *stream, cuda_mem
         return cuda_fail(device, result, exportable ? "memory_allocate" : "pool_allocate", err);
     stream->busy = true;
     memory->base.address = address;
-    cuda_account(device, -(int64_t)memory->reserved_nbytes, false);
+    atomic_fetch_sub(&device->free_nbytes, (int64_t)memory->reserved_nbytes); /* asks nobody */
     return GMV_OK;
+}
+
+static void memory_check_freed(cuda_device *device, CUresult result, const char *what)
+{
+    if (result == CUDA_SUCCESS)
+        return;
+    cuda_log(what, result);
+    (void)cuda_is_lost(device, result);
+}
+
+void cuda_pool_give(cuda_device *device, CUdeviceptr address)
+{
+    if (!gmv_device_is_lost(&device->base, NULL))
+        memory_check_freed(device, cuda.pool_free(address, device->free_stream), "pool_free");
 }
 
 static void memory_give(cuda_device *device, cuda_memory *memory)
 {
     CUDA_SCOPE(device);
-    bool exportable = memory->base.kind == GMV_MEMORY_EXPORTABLE;
-    CUresult result = exportable ? cuda.memory_free(memory->base.address)
-                                 : cuda.pool_free(memory->base.address, device->free_stream);
-    if (result != CUDA_SUCCESS) {
-        cuda_log(exportable ? "memory_free" : "pool_free", result);
-        (void)cuda_is_lost(device, result);
-    }
+    if (memory->base.kind == GMV_MEMORY_EXPORTABLE)
+        memory_check_freed(device, cuda.memory_free(memory->base.address), "memory_free");
+    else
+        cuda_pool_give(device, memory->base.address);
     cuda_account(device, (int64_t)memory->reserved_nbytes, false);
 }
 
@@ -74,7 +85,8 @@ static gmv_status memory_make(cuda_device *device, cuda_stream *stream, cuda_mem
                               gmv_contents contents, gmv_error *err)
 {
     CUDA_SCOPE(device);
-    GMV_TRY(memory_take(device, stream, memory, err));
+    if (!memory->base.address)
+        GMV_TRY(memory_take(device, stream, memory, err));
     gmv_status status = memory_clear(device, stream, memory, contents, err);
     if (status != GMV_OK)
         cuda_stream_abandon(&stream->base);
@@ -90,18 +102,20 @@ gmv_status cuda_memory_allocate(gmv_device *base, gmv_stream *stream, gmv_memory
     cuda_device *device = cuda_device_of(base);
     if (nbytes > base->info.total_nbytes)
         return memory_fail(device, nbytes, err);
-    cuda_memory *memory = gmv_calloc(1, sizeof *memory);
+    const uint64_t capacity = gmv_round_up(nbytes, GMV_BITMASK_PADDING);
+    cuda_memory *memory = kind == GMV_MEMORY_ORDINARY ? cuda_cache_take(device, capacity) : NULL;
+    const uint64_t address = memory ? memory->base.address : 0;
+    if (!memory)
+        memory = gmv_malloc(sizeof *memory);
     if (!memory)
         return gmv_fail_no_memory(err);
-    memory->base.device = base;
-    memory->base.nbytes = nbytes;
-    memory->base.capacity = gmv_round_up(nbytes, GMV_BITMASK_PADDING);
-    memory->base.kind = kind;
-    memory->reserved_nbytes = kind == GMV_MEMORY_EXPORTABLE
-                                  ? gmv_round_up(nbytes, CUDA_EXPORT_ALIGNMENT)
-                                  : memory->base.capacity;
+    *memory = (cuda_memory){.base = {.device = base, .nbytes = nbytes, .kind = kind}};
+    memory->base.address = address;
+    memory->base.capacity = capacity;
+    memory->reserved_nbytes =
+        kind == GMV_MEMORY_EXPORTABLE ? gmv_round_up(nbytes, CUDA_EXPORT_ALIGNMENT) : capacity;
     gmv_status status = GMV_OK;
-    if (nbytes > 0)
+    if (nbytes > 0 && (!address || contents == GMV_CONTENTS_ZEROED || nbytes < capacity))
         status = memory_make(device, cuda_stream_of(stream), memory, contents, err);
     if (status != GMV_OK) {
         gmv_free(memory);
@@ -119,8 +133,11 @@ void cuda_memory_free(gmv_memory *base)
         cuda_import_free(device, memory);
     } else {
         cuda_export_forget(device, memory);
-        if (base->address && !gmv_device_is_lost(base->device, NULL))
+        if (base->address && !gmv_device_is_lost(base->device, NULL)) {
+            if (cuda_cache_give(device, memory))
+                return;
             memory_give(device, memory);
+        }
     }
     gmv_free(memory);
 }

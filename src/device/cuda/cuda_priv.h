@@ -7,6 +7,7 @@
  *   cuda_error.c    what a driver's result means: one table
  *   cuda_device.c   opening and closing, the free figure
  *   cuda_memory.c   exportable and ordinary memory
+ *   cuda_cache.c    freed blocks that are kept for the next who wants as many bytes
  *   cuda_handle.c   which bytes may be given to the driver as a handle
  *   cuda_share.c    exports, imports, events of other processes
  *   cuda_stream.c   streams: waiting, results, small transfers
@@ -16,9 +17,9 @@
  *   cuda_reductions.c  the same for kernels that make a few numbers of many elements
  *   cuda_none.c     instead of all these where there is no toolkit
  *
- * Locks: each of staging.lock, exports.lock and the table of imports' is held alone, for short
- * steps, and never around a driver call. Every entry point that calls the driver opens with
- * CUDA_SCOPE. What may run on an HTTP thread (figures, lost state, retire) calls no driver.
+ * Locks: each of staging.lock, exports.lock, cache.lock and the table of imports' is held alone,
+ * for short steps, and never around a driver call. Every entry point that calls the driver opens
+ * with CUDA_SCOPE. What may run on an HTTP thread (figures, lost state, retire) calls no driver.
  */
 #ifndef GMV_DEVICE_CUDA_CUDA_PRIV_H
 #define GMV_DEVICE_CUDA_CUDA_PRIV_H
@@ -55,11 +56,22 @@ typedef struct cuda_staging {
     cuda_staging_buffer buffers[CUDA_STAGING_BUFFERS];
 } cuda_staging;
 
+/* ---- freed blocks (cuda_cache.c) ------------------------------------------------------------ */
+
+#define CUDA_CACHE_BUCKETS 256
+
+struct cuda_memory;
+
+typedef struct cuda_cache {
+    pthread_mutex_t lock;
+    uint64_t nbytes, nbytes_max;
+    struct cuda_memory *oldest, *newest;
+    struct cuda_memory *buckets[CUDA_CACHE_BUCKETS]; /* by their bytes, newest first */
+} cuda_cache;
+
 /* ---- sharing (cuda_share.c) ----------------------------------------------------------------- */
 
 #define CUDA_HANDLE_BUCKETS 256
-
-struct cuda_memory;
 
 typedef struct cuda_exports {
     pthread_mutex_t lock;
@@ -107,6 +119,7 @@ typedef struct cuda_device {
     _Atomic int64_t free_nbytes; /* estimate */
     _Atomic int64_t free_read_ns;
     cuda_staging staging;
+    cuda_cache cache;
     cuda_exports exports;
     _Atomic uint64_t n_mappings; /* of imports */
     bool knows_memory_handles;   /* their layout; so the next */
@@ -122,6 +135,7 @@ typedef struct cuda_memory {
     struct cuda_memory *next_export;
     cuda_import *import; /* imported memory only; NULL for 0 bytes */
     bool retired;
+    struct cuda_memory *cached_next, *cached_older, *cached_newer; /* in the cache */
 } cuda_memory;
 
 /*
@@ -228,6 +242,22 @@ gmv_status cuda_memory_allocate(gmv_device *device, gmv_stream *stream, gmv_memo
                                 gmv_contents contents, uint64_t nbytes, gmv_memory **out_memory,
                                 gmv_error *err);
 void cuda_memory_free(gmv_memory *memory);
+
+/* Frees to the pool, without accounting. Under a scope; nothing if the device is lost. */
+void cuda_pool_give(cuda_device *device, CUdeviceptr address);
+
+void cuda_cache_open(cuda_device *device, uint64_t nbytes_max);
+
+/* A block of exactly as many bytes, accounted as used; NULL if there is none. */
+cuda_memory *cuda_cache_take(cuda_device *device, uint64_t nbytes);
+
+/* False: it is not kept. Else the memory is the cache's and accounted as free. */
+bool cuda_cache_give(cuda_device *device, cuda_memory *memory);
+
+/* Gives all of it to the pool; false if there was nothing. Under a scope unless the device is lost.
+ */
+bool cuda_cache_empty(cuda_device *device);
+uint64_t cuda_cache_nbytes(cuda_device *device);
 
 /* ---- handles (cuda_handle.c) ---------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@
 
 #define SPLIT_PIECES_MAX ((size_t)1 << 17) /* of one launch, unless a partition has more */
 #define SPLIT_ALIGNMENT  256
-#define SPLIT_PARTS_MAX  8 /* blocks for the pieces of a partition */
+#define SPLIT_BLOCKS     ((uint64_t)256) /* that make pieces at once, if there is work for them */
 
 /* What is searched for in one step is not looked up, nor in a table of more than 64 MiB. */
 #define OWNERS_PIECES_MIN 32
@@ -47,6 +47,8 @@ static gmv_status scratch_take(cuda_stream *stream, size_t nbytes, CUdeviceptr *
 {
     cuda_device *device = cuda_stream_device(stream);
     CUresult result = cuda.pool_allocate(out_address, nbytes, device->pool, stream->handle);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && cuda_cache_empty(device))
+        result = cuda.pool_allocate(out_address, nbytes, device->pool, stream->handle);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return gmv_fail(err, GMV_ERR_DEVICE_OUT_OF_MEMORY, NULL,
                         "the device cannot give %zu bytes of scratch memory", nbytes);
@@ -215,11 +217,11 @@ static gmv_status split_find_owners(cuda_stream *stream, const cuda_pieces_args 
                               GMV_CUDA_OWNERS_TILE, err);
 }
 
-/* A block for each of the pieces that a thread has to make, if there are not too many. */
-static uint64_t split_parts(const gmv_split *args)
+/* A block for each of the pieces that a thread has to make, where partitions alone are too few. */
+static uint64_t split_parts(const gmv_split *args, size_t n)
 {
     const uint64_t share = (args->n_buffers + GMV_CUDA_THREADS - 1) / GMV_CUDA_THREADS;
-    return GMV_MIN(share, (uint64_t)SPLIT_PARTS_MAX);
+    return GMV_MIN(share, GMV_MAX(SPLIT_BLOCKS / n, (uint64_t)1));
 }
 
 /* One table of pieces after the other: they share their memory. `places` are the call's own. */
@@ -228,6 +230,8 @@ static gmv_status split_launch(cuda_stream *stream, const gmv_split *args,
                                const cuda_split_place *places, size_t done, gmv_error *err)
 {
     const size_t first = args->first + done;
+    size_t n = 0;
+    const uint64_t n_tiles = launch_tiles(args, tables, places, done, &n);
     const cuda_split_args launch = {
         .buffers = scratch + tables->buffers,
         .bounds = scratch + tables->bounds,
@@ -237,14 +241,15 @@ static gmv_status split_launch(cuda_stream *stream, const gmv_split *args,
         .n_buffers = args->n_buffers,
         .n_points = args->n_points,
         .n_masks = args->n_masks,
-        .n_parts = split_parts(args),
+        .n_parts = split_parts(args, n),
         .first = first,
         .first_tile = places[done].first_tile,
     };
-    size_t n = 0;
-    cuda_pieces_args pieces = {.pieces = launch.pieces};
-    pieces.n_tiles = launch_tiles(args, tables, places, done, &n);
-    pieces.n_pieces = n * args->n_buffers;
+    cuda_pieces_args pieces = {
+        .pieces = launch.pieces,
+        .n_pieces = n * args->n_buffers,
+        .n_tiles = n_tiles,
+    };
     if (pieces.n_tiles == 0)
         return GMV_OK;
     GMV_TRY(

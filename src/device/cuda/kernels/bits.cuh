@@ -28,58 +28,75 @@ DEVICE bit_source source_of(cuda_bits bits, uint64_t n)
     return source;
 }
 
-/* Whether the `nbytes` bytes at `address` are all the string's. */
-DEVICE bool source_has(const bit_source *source, uint64_t address, uint32_t nbytes)
+/* Where a string's bytes begin and end, seen from a block near by: farther off than it matters. */
+typedef struct source_window {
+    uint64_t at;
+    int32_t begin, end;
+} source_window;
+
+DEVICE int32_t window_edge(uint64_t edge, uint64_t at)
 {
-    return address >= source->begin && address + nbytes <= source->end;
+    int64_t distance = (int64_t)(edge - at);
+    return distance < -(1 << 30) ? -(1 << 30) : distance > 1 << 30 ? 1 << 30 : (int32_t)distance;
 }
 
-/* The word at `address`; bytes that are not the string's are 0. */
-DEVICE uint32_t source_word(const bit_source *source, uint64_t address)
+DEVICE source_window window_of(const bit_source *source, uint64_t at)
+{
+    source_window window = {at, window_edge(source->begin, at), window_edge(source->end, at)};
+    return window;
+}
+
+/* Whether the bytes from `from` to `to` are all the string's. */
+DEVICE bool window_has(const source_window *window, int32_t from, int32_t to)
+{
+    return from >= window->begin && to <= window->end;
+}
+
+/* The word at `from`; bytes that are not the string's are 0. */
+DEVICE uint32_t window_word(const source_window *window, int32_t from)
 {
     uint32_t value = 0;
-    if (source_has(source, address, 4))
-        return load32(address);
+    if (window_has(window, from, from + 4))
+        return load32(window->at + (uint64_t)(int64_t)from);
     UNROLL
-    for (uint32_t i = 0; i < 4; i++)
-        if (source_has(source, address + i, 1))
-            value |= (uint32_t)load8(address + i) << 8 * i;
+    for (int32_t i = 0; i < 4; i++)
+        if (window_has(window, from + i, from + i + 1))
+            value |= (uint32_t)load8(window->at + (uint64_t)(int64_t)(from + i)) << 8 * i;
     return value;
 }
 
 /* The same of a block at an end of the string: by words, most of which are wholly the string's. */
-DEVICE block16 source_edge(const bit_source *source, uint64_t address)
+DEVICE block16 window_edge_block(const source_window *window, int32_t from)
 {
     block16 value = {0, 0};
     NO_UNROLL
-    for (uint32_t i = 0; i < 4; i++) {
-        uint64_t word = (uint64_t)source_word(source, address + 4 * i) << 32 * (i % 2);
-        value.low |= i < 2 ? word : 0;
-        value.high |= i < 2 ? 0 : word;
+    for (int32_t i = 0; i < 2; i++) {
+        value.low = value.high;
+        value.high = window_word(window, from + 8 * i) |
+                     (uint64_t)window_word(window, from + 8 * i + 4) << 32;
     }
     return value;
 }
 
-DEVICE bool source_is_edge(const bit_source *source, uint64_t address)
+DEVICE bool window_has_edge(const source_window *window, int32_t from)
 {
-    return !source_has(source, address, 16) && address < source->end &&
-           address + 16 > source->begin;
+    return !window_has(window, from, from + 16) && from < window->end && from + 16 > window->begin;
 }
 
-/* The block at `address` if it is wholly the string's, or 0. */
-DEVICE block16 source_inner(const bit_source *source, uint64_t address)
+/* The block at `from` if it is wholly the string's, or 0. */
+DEVICE block16 window_inner(const source_window *window, int32_t from)
 {
     block16 value = {0, 0};
-    if (source_has(source, address, 16))
-        value = load128(address);
+    if (window_has(window, from, from + 16))
+        value = load128(window->at + (uint64_t)(int64_t)from);
     return value;
 }
 
 /* The block at `address`; bytes that are not the string's are 0. */
 DEVICE block16 source_block(const bit_source *source, uint64_t address)
 {
-    return source_is_edge(source, address) ? source_edge(source, address)
-                                           : source_inner(source, address);
+    const source_window window = window_of(source, address);
+    return window_has_edge(&window, 0) ? window_edge_block(&window, 0) : window_inner(&window, 0);
 }
 
 /* The 128 bits from bit `shift` of the first block on: whole words first, the rest by a funnel. */
@@ -109,40 +126,41 @@ DEVICE bool source_holds(const bit_source *source, uint64_t first, uint64_t last
  * Pieces first, first + stride, ... of the string: all loads are under way before the first one is
  * needed. Bits past the string's end are anything.
  */
-#define SOURCE_PIECES(source, first, stride, n_pieces, out)                                     \
-    do {                                                                                        \
-        const uint64_t step_ = 16 * (stride);                                                   \
-        const uint64_t at_ = (source).blocks + 16 * (first);                                    \
-        const bool shifted_ = (source).shift != 0;                                              \
-        block16 upper_[n_pieces];                                                               \
-        if (source_holds(&(source), at_, at_ + ((n_pieces)-1) * step_ + (shifted_ ? 16 : 0))) { \
-            UNROLL                                                                              \
-            for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                                        \
-                upper_[i_] = (out)[i_] = load128(at_ + i_ * step_);                             \
-            if (shifted_) {                                                                     \
-                UNROLL                                                                          \
-                for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                                    \
-                    upper_[i_] = load128(at_ + i_ * step_ + 16);                                \
-            }                                                                                   \
-        } else {                                                                                \
-            UNROLL                                                                              \
-            for (uint32_t i_ = 0; i_ < (n_pieces); i_++) {                                      \
-                (out)[i_] = source_inner(&(source), at_ + i_ * step_);                          \
-                upper_[i_] = source_inner(&(source), at_ + i_ * step_ + 16);                    \
-            }                                                                                   \
-            UNROLL                                                                              \
-            for (uint32_t i_ = 0; i_ < (n_pieces); i_++) {                                      \
-                if (source_is_edge(&(source), at_ + i_ * step_))                                \
-                    (out)[i_] = source_edge(&(source), at_ + i_ * step_);                       \
-                if (source_is_edge(&(source), at_ + i_ * step_ + 16))                           \
-                    upper_[i_] = source_edge(&(source), at_ + i_ * step_ + 16);                 \
-            }                                                                                   \
-        }                                                                                       \
-        if (shifted_) {                                                                         \
-            UNROLL                                                                              \
-            for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                                        \
-                (out)[i_] = block_funnel((out)[i_], upper_[i_], (source).shift);                \
-        }                                                                                       \
+#define SOURCE_PIECES(source, first, stride, n_pieces, out)                                      \
+    do {                                                                                         \
+        const uint64_t step_ = 16 * (stride);                                                    \
+        const uint64_t at_ = (source).blocks + 16 * (first);                                     \
+        const bool shifted_ = (source).shift != 0;                                               \
+        const source_window window_ = window_of(&(source), at_);                                 \
+        block16 upper_[n_pieces];                                                                \
+        if (window_has(&window_, 0, (int32_t)(((n_pieces)-1) * step_ + (shifted_ ? 32 : 16)))) { \
+            UNROLL                                                                               \
+            for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                                         \
+                upper_[i_] = (out)[i_] = load128(at_ + i_ * step_);                              \
+            if (shifted_) {                                                                      \
+                UNROLL                                                                           \
+                for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                                     \
+                    upper_[i_] = load128(at_ + i_ * step_ + 16);                                 \
+            }                                                                                    \
+        } else {                                                                                 \
+            UNROLL                                                                               \
+            for (uint32_t i_ = 0; i_ < (n_pieces); i_++) {                                       \
+                (out)[i_] = window_inner(&window_, (int32_t)(i_ * step_));                       \
+                upper_[i_] = window_inner(&window_, (int32_t)(i_ * step_ + 16));                 \
+            }                                                                                    \
+            UNROLL                                                                               \
+            for (uint32_t i_ = 0; i_ < (n_pieces); i_++) {                                       \
+                if (window_has_edge(&window_, (int32_t)(i_ * step_)))                            \
+                    (out)[i_] = window_edge_block(&window_, (int32_t)(i_ * step_));              \
+                if (window_has_edge(&window_, (int32_t)(i_ * step_ + 16)))                       \
+                    upper_[i_] = window_edge_block(&window_, (int32_t)(i_ * step_ + 16));        \
+            }                                                                                    \
+        }                                                                                        \
+        if (shifted_) {                                                                          \
+            UNROLL                                                                               \
+            for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                                         \
+                (out)[i_] = block_funnel((out)[i_], upper_[i_], (source).shift);                 \
+        }                                                                                        \
     } while (0)
 
 /* The same without the shift, of the aligned blocks. */

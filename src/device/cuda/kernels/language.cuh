@@ -25,6 +25,9 @@ typedef struct block16 {
 
 #ifdef __CUDACC__
 
+#    define KERNEL_RESIDENT(name, type, blocks)                                \
+        extern "C" __global__ void __launch_bounds__(GMV_CUDA_THREADS, blocks) \
+            gmv_##name(const __grid_constant__ type args)
 #    define KERNEL(name, type)                                         \
         extern "C" __global__ void __launch_bounds__(GMV_CUDA_THREADS) \
             gmv_##name(const __grid_constant__ type args)
@@ -305,8 +308,11 @@ DEVICE block16 block_before(block16 own)
 
 #    include <string.h>
 
-#    define KERNEL(name, type) static void emulated_##name(const type args)
-#    define DEVICE             static inline __attribute__((unused))
+#    define KERNEL(name, type)                  static void emulated_##name(const type args)
+
+/* As many blocks have to be resident at once: the compiler keeps to as many registers. */
+#    define KERNEL_RESIDENT(name, type, blocks) KERNEL(name, type)
+#    define DEVICE                              static inline __attribute__((unused))
 #    define UNROLL
 #    define UNROLL_4
 #    define NO_UNROLL

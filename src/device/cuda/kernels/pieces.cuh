@@ -9,6 +9,9 @@
 
 #include "device/cuda/kernels/bits.cuh"
 
+#define PIECE_STEPS  8    /* pieces looked at one by one before a search */
+#define OWNERS_AHEAD 8192 /* tiles, a multiple of those of a block */
+
 /* The last piece that begins at or before the tile. All lanes look for the same, 32 at a time. */
 DEVICE const cuda_piece *piece_find(const cuda_pieces_args *args, uint64_t tile)
 {
@@ -40,6 +43,16 @@ DEVICE uint64_t piece_last(const cuda_piece *pieces, uint64_t low, uint64_t end,
     return low;
 }
 
+/* The same for a tile of the piece `low` or soon after it. */
+DEVICE uint64_t piece_next(const cuda_piece *pieces, uint64_t low, uint64_t end, uint64_t tile)
+{
+    NO_UNROLL
+    for (uint32_t i = 0; i < PIECE_STEPS; i++, low++)
+        if (low + 1 >= end || pieces[low + 1].first_tile > tile)
+            return low;
+    return piece_last(pieces, low, end, tile);
+}
+
 /* A search in thousands of pieces takes as long as the copy of a tile: it is made once for many. */
 KERNEL(find_owners, cuda_owners_args)
 {
@@ -51,9 +64,7 @@ KERNEL(find_owners, cuda_owners_args)
     uint64_t owner = piece_last(pieces, 0, args.n_pieces, first);
     UNROLL
     for (uint32_t i = 0; i < GMV_CUDA_OWNERS_PIECES; i++) {
-        uint64_t next = owner + 1;
-        if (next < args.n_pieces && pieces[next].first_tile <= first + i)
-            owner = piece_last(pieces, next, args.n_pieces, first + i);
+        owner = piece_next(pieces, owner, args.n_pieces, first + i);
         owners[i] = (uint32_t)owner;
     }
     block16 value = {owners[0] | (uint64_t)owners[1] << 32, owners[2] | (uint64_t)owners[3] << 32};
@@ -67,6 +78,14 @@ DEVICE const cuda_piece *piece_of(const cuda_pieces_args *args, uint64_t tile)
         return piece_find(args, tile);
     uint64_t owner = load32(args->owners + 4 * tile);
     return (const cuda_piece *)args->pieces + (owner < args->n_pieces ? owner : 0);
+}
+
+/* What a tile some waves ahead will ask for; by then it has left the caches again otherwise. */
+DEVICE void owners_prefetch(const cuda_pieces_args *args, uint64_t tile)
+{
+    uint64_t ahead = tile + OWNERS_AHEAD;
+    if (args->owners && ahead % BLOCK_WARPS == 0 && ahead < args->n_tiles)
+        prefetch(args->owners + 4 * ahead);
 }
 
 DEVICE uint64_t warp_tile(void)
@@ -138,14 +157,15 @@ DEVICE uint32_t tile_copy(const cuda_piece *piece, uint64_t tile)
     return pieces_store(values, first, WARP_THREADS, piece->n, piece->destination, piece->capacity);
 }
 
-KERNEL(copy_pieces, cuda_pieces_args)
+KERNEL_RESIDENT(copy_pieces, cuda_pieces_args, 4)
 {
     uint64_t tile = warp_tile(), counter = 0;
     uint32_t ones = 0;
     if (tile < args.n_tiles) {
-        const cuda_piece piece = *piece_of(&args, tile);
-        counter = piece.counter;
-        ones = tile_copy(&piece, tile - piece.first_tile);
+        owners_prefetch(&args, tile);
+        const cuda_piece *piece = piece_of(&args, tile);
+        counter = piece->counter;
+        ones = tile_copy(piece, tile - piece->first_tile);
     }
     block_count(counter, ones);
 }
