@@ -85,6 +85,27 @@ DEVICE_TEST(memory, recycled_never_shows_old_bytes)
     }
 }
 
+/* The last one that was freed first; one of another size never. */
+DEVICE_TEST(memory, freed_blocks_of_a_device_are_taken_again)
+{
+    gmv_memory *memories[3];
+    uint64_t addresses[3];
+    const uint64_t nbytes[3] = {96 << 10, 96 << 10, (96 << 10) + 64};
+    for (size_t i = 0; w->row->is_cuda && i < 3; i++) {
+        memories[i] = make_memory(w, GMV_MEMORY_ORDINARY, GMV_CONTENTS_ZEROED, nbytes[i]);
+        addresses[i] = memories[i]->address;
+    }
+    for (size_t i = 0; w->row->is_cuda && i < 3; i++)
+        gmv_memory_free(memories[i]);
+    for (size_t i = 0; w->row->is_cuda && i < 2; i++) {
+        memories[i] = make_memory(w, GMV_MEMORY_ORDINARY, GMV_CONTENTS_UNSPECIFIED, nbytes[i] - 1);
+        cr_expect_eq(memories[i]->address, addresses[1 - i]);
+        cr_expect_eq(memories[i]->nbytes, nbytes[i] - 1);
+    }
+    for (size_t i = 0; w->row->is_cuda && i < 2; i++)
+        gmv_memory_free(memories[i]);
+}
+
 /* Whether a page is mapped in this process. */
 static bool is_mapped(uint64_t address)
 {
