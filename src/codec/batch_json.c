@@ -9,6 +9,7 @@
 #include <gmv/base/num.h>
 
 #include "codec/decode_priv.h"
+#include "codec/name_list.h"
 
 typedef struct batch_answer {
     const char *text; /* NULL: there is none to refer to */
@@ -59,7 +60,10 @@ static gmv_status batch_refuse_unknown(json_t *object, const char *const *known,
             i++;
         if (known[i] != NULL)
             continue;
-        gmv_status status = gmv_fail(err, GMV_ERR_VALUE, "", "there is no such member");
+        gmv_name_list list;
+        gmv_name_list_fill(&list, known);
+        gmv_status status =
+            gmv_fail(err, GMV_ERR_VALUE, "", "there is no such member; known are: %s", list.text);
         gmv_decode_prefix_member(err, name);
         return status;
     }

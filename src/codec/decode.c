@@ -15,6 +15,7 @@
 #include <gmv/registry/registry.h>
 
 #include "codec/base64.h"
+#include "codec/name_list.h"
 #include "codec/utf8.h"
 
 /* ---- memory
@@ -85,11 +86,33 @@ void gmv_decode_prefix_member(gmv_error *err, const char *name)
         gmv_error_prefix_pointer(err, prefix);
 }
 
-static gmv_status decode_fail_unknown(const char *name, gmv_error *err)
+#define DECODE_LEASE "ttl_seconds"
+
+/* A table with a label and no field of that name. */
+static bool decode_takes_lease(const gmv_field *fields)
+{
+    bool has_label = false;
+    for (; fields->name != NULL; fields++) {
+        if (strcmp(fields->name, DECODE_LEASE) == 0)
+            return false;
+        has_label |= fields->type == GMV_FIELD_LABEL;
+    }
+    return has_label;
+}
+
+static gmv_status decode_fail_unknown(const char *name, const gmv_field *fields, gmv_error *err)
 {
     char pointer[2 * DECODE_SHOWN_NAME_MAX + 4];
+    bool takes_lease = decode_takes_lease(fields);
+    gmv_name_list known;
+    gmv_name_list_init(&known);
+    for (; fields->name != NULL; fields++)
+        gmv_name_list_add(&known, fields->name, strlen(fields->name));
+    if (takes_lease)
+        gmv_name_list_add(&known, DECODE_LEASE, sizeof DECODE_LEASE - 1);
     if (decode_escape_name(name, pointer, sizeof pointer))
-        return gmv_fail(err, GMV_ERR_VALUE, pointer, "there is no such member");
+        return gmv_fail(err, GMV_ERR_VALUE, pointer, "there is no such member; known are: %s",
+                        known.text);
     return gmv_fail(err, GMV_ERR_VALUE, "",
                     "there is a member that is not known; its name is too long or not plain text");
 }
@@ -306,7 +329,10 @@ static gmv_status decode_read_name(const gmv_field *field, const json_t *value,
             return GMV_OK;
         }
     }
-    return gmv_fail(err, GMV_ERR_VALUE, "", "%s has no such value", field->name);
+    gmv_name_list known;
+    gmv_name_list_fill(&known, field->names);
+    return gmv_fail(err, GMV_ERR_VALUE, "", "%s has no such value; it has: %s", field->name,
+                    known.text);
 }
 
 static gmv_status decode_read_dtype_name(const gmv_field *field, const json_t *value,
@@ -348,7 +374,9 @@ static gmv_status decode_read_cudf_name(const gmv_field *field, const json_t *va
 {
     int32_t id = gmv_cudf_type_by_name(json_string_value(value), json_string_length(value));
     if (id == GMV_CUDF_NONE)
-        return gmv_fail(err, GMV_ERR_VALUE, "", "cuDF has no type of this name");
+        return gmv_fail(err, GMV_ERR_VALUE, "",
+                        "cuDF has no type of this name; "
+                        "they are in capitals, such as FLOAT32, STRING or TIMESTAMP_DAYS");
     *(int32_t *)target->place = id;
     return GMV_OK;
 }
@@ -518,7 +546,7 @@ static gmv_status decode_refuse_unknown(const json_t *value, const gmv_field *fi
     for (void *at = json_object_iter(object); at != NULL && status == GMV_OK;
          at = json_object_iter_next(object, at))
         if (!decode_is_known(fields, json_object_iter_key(at)))
-            status = decode_fail_unknown(json_object_iter_key(at), err);
+            status = decode_fail_unknown(json_object_iter_key(at), fields, err);
     json_decref(object);
     return status;
 }
@@ -555,20 +583,6 @@ static gmv_status decode_empty_body(const gmv_field *fields, gmv_error *err)
 
 /* ---- leases
  * -------------------------------------------------------------------------------------- */
-
-#define DECODE_LEASE "ttl_seconds"
-
-/* A table with a label and no field of that name. */
-static bool decode_takes_lease(const gmv_field *fields)
-{
-    bool has_label = false;
-    for (; fields->name != NULL; fields++) {
-        if (strcmp(fields->name, DECODE_LEASE) == 0)
-            return false;
-        has_label |= fields->type == GMV_FIELD_LABEL;
-    }
-    return has_label;
-}
 
 /* Takes the member out of the object; NULL when there is none, or null. The caller's to release. */
 static json_t *decode_take_lease(json_t *root, const gmv_field *fields)

@@ -27,6 +27,8 @@ libgmvd_codec_la_SOURCES = \
 	src/codec/json_writer.h \
 	src/codec/multipart.c \
 	src/codec/multipart.h \
+	src/codec/name_list.c \
+	src/codec/name_list.h \
 	src/codec/npy.c \
 	src/codec/npy.h \
 	src/codec/problem.c \

@@ -9,6 +9,7 @@
 #include <gmv/base/alloc.h>
 #include <gmv/base/num.h>
 
+#include "codec/name_list.h"
 #include "codec/utf8.h"
 
 static int query_hex_digit(char c)
@@ -67,6 +68,16 @@ static bool query_is_allowed(const char *allowed, const char *name)
     return false;
 }
 
+static void query_list_allowed(const char *allowed, gmv_name_list *out)
+{
+    gmv_name_list_init(out);
+    while (*allowed != '\0') {
+        size_t span = strcspn(allowed, ",");
+        gmv_name_list_add(out, allowed, span);
+        allowed += span + (allowed[span] == ',');
+    }
+}
+
 /* A name that may stand in an error: what came from outside only as a plain word. */
 static const char *query_shown_name(const char *name)
 {
@@ -117,9 +128,13 @@ static gmv_status query_add(gmv_query *query, const char *text, size_t length, c
             err, GMV_ERR_REQUEST_MALFORMED, "query",
             "the query holds a bad percent escape, a NUL or bytes that are not UTF-8");
     }
-    if (!lenient && !query_is_allowed(allowed, parameter.name))
+    if (!lenient && !query_is_allowed(allowed, parameter.name)) {
+        gmv_name_list known;
+        query_list_allowed(allowed, &known);
         return gmv_fail_parameter(err, GMV_ERR_REQUEST_MALFORMED, query_shown_name(parameter.name),
-                                  "the query parameter is not known here");
+                                  "the query parameter is not known here; known are: %s",
+                                  known.text);
+    }
     if (gmv_query_find(query, parameter.name) != NULL) {
         if (lenient)
             return GMV_OK;
@@ -256,7 +271,10 @@ gmv_status gmv_query_name(const gmv_query *query, const char *name, const char *
             return GMV_OK;
         }
     }
-    return gmv_fail_parameter(err, GMV_ERR_REQUEST_MALFORMED, name, "%s has no such value", name);
+    gmv_name_list known;
+    gmv_name_list_fill(&known, names);
+    return gmv_fail_parameter(err, GMV_ERR_REQUEST_MALFORMED, name,
+                              "%s has no such value; it has: %s", name, known.text);
 }
 
 gmv_status gmv_query_flag(const gmv_query *query, const char *name, bool *out_value, gmv_error *err)

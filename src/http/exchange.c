@@ -24,6 +24,7 @@
 
 #define EXCHANGE_SESSION        "Gmv-Session"
 #define EXCHANGE_HURRY_S        1
+#define EXCHANGE_SHOWN_MAX      80          /* bytes of a media type in a message */
 #define EXCHANGE_DROP_SILENCE_S 2           /* a refused client that sends no more hears why */
 #define EXCHANGE_DROP_NS        10000000000 /* one that goes on slowly, too */
 #define EXCHANGE_SLOW_AFTER_NS  60000000000 /* from then on a body must keep this pace: */
@@ -627,7 +628,8 @@ static gmv_status exchange_route(gmv_exchange *exchange, gmv_method method, gmv_
     case GMV_ROUTING_NO_PATH:
         break;
     }
-    return gmv_fail(err, GMV_ERR_ROUTE_UNKNOWN, NULL, "there is no such path");
+    return gmv_fail(err, GMV_ERR_ROUTE_UNKNOWN, NULL,
+                    "there is no such path; /docs shows those that there are");
 }
 
 /* On a connection beyond the limit only probes and the like are answered. */
@@ -644,6 +646,28 @@ static gmv_status exchange_check_room(gmv_exchange *exchange, gmv_error *err)
     return gmv_fail(err, GMV_ERR_OVERLOADED, NULL,
                     "all %" PRIu32 " connections are in use; try again later",
                     service->connection_limit);
+}
+
+/* Says what came, too: clients send a media type of their own choice where they are told none. */
+static gmv_status exchange_fail_media(const gmv_exchange *exchange, gmv_media wanted,
+                                      gmv_error *err)
+{
+    const gmv_field_value *came = &exchange->head.fields[GMV_FIELD_CONTENT_TYPE];
+    const char *takes =
+        wanted == GMV_MEDIA_JSON ? "application/json (in UTF-8)" : "application/octet-stream";
+    size_t plain = 0;
+    while (plain < came->length && came->text[plain] >= ' ' && came->text[plain] <= '~')
+        plain++;
+    if (came->count == 0)
+        return gmv_fail_parameter(err, GMV_ERR_MEDIA_TYPE_UNSUPPORTED, "Content-Type",
+                                  "the body came without a Content-Type; this call takes %s",
+                                  takes);
+    if (came->count > 1 || plain < came->length || plain > EXCHANGE_SHOWN_MAX)
+        return gmv_fail_parameter(err, GMV_ERR_MEDIA_TYPE_UNSUPPORTED, "Content-Type",
+                                  "this call takes %s", takes);
+    return gmv_fail_parameter(err, GMV_ERR_MEDIA_TYPE_UNSUPPORTED, "Content-Type",
+                              "the body came as %.*s; this call takes %s", (int)plain, came->text,
+                              takes);
 }
 
 static gmv_status exchange_check_body(gmv_exchange *exchange, gmv_error *err)
@@ -667,9 +691,7 @@ static gmv_status exchange_check_body(gmv_exchange *exchange, gmv_error *err)
         exchange->is_type_wrong = true; /* it may turn out to be empty */
         return GMV_OK;
     }
-    return gmv_fail_parameter(
-        err, GMV_ERR_MEDIA_TYPE_UNSUPPORTED, "Content-Type", "this call takes %s",
-        wanted == GMV_MEDIA_JSON ? "application/json (in UTF-8)" : "application/octet-stream");
+    return exchange_fail_media(exchange, wanted, err);
 }
 
 static bool exchange_is_versioned(const gmv_exchange *exchange)
@@ -859,8 +881,7 @@ static void exchange_take_json(gmv_exchange *exchange, const char *bytes, size_t
     gmv_error_init(&err);
     uint64_t limit = exchange->server->service->max_json_nbytes;
     if (exchange->is_type_wrong)
-        (void)gmv_fail_parameter(&err, GMV_ERR_MEDIA_TYPE_UNSUPPORTED, "Content-Type",
-                                 "this call takes application/json (in UTF-8)");
+        (void)exchange_fail_media(exchange, GMV_MEDIA_JSON, &err);
     else if (exchange->body_seen > limit)
         (void)gmv_fail(&err, GMV_ERR_BODY_TOO_LARGE, NULL,
                        "the JSON body is beyond the limit of %" PRIu64 " bytes", limit);

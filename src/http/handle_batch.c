@@ -240,8 +240,7 @@ static gmv_status delete_check(const gmv_request *request, gmv_operation *operat
         return gmv_fail_parameter(err, GMV_ERR_VALUE, "if_held",
                                   "an atomic batch cannot refuse at its end; look first");
     if (!request->has_id || request->id.kind != request->route->kind)
-        return gmv_fail(err, GMV_ERR_HANDLE_UNKNOWN, NULL, "there is no such %s",
-                        gmv_kind_name(request->route->kind));
+        return gmv_request_fail_kind(request, err);
     gmv_registry *registry = operation->engine->registry;
     GMV_TRY(gmv_registry_get(registry, &operation->caller, &request->id, request->route->kind, NULL,
                              &node, err));

@@ -169,7 +169,7 @@ GMV_HANDLER(handle_delete)
     gmv_deletion deletion;
     GMV_TRY(delete_read_if_held(&request->query, &if_held, err));
     if (!request->has_id || request->id.kind != request->route->kind)
-        return handle_fail_unknown(err);
+        return gmv_request_fail_kind(request, err);
     GMV_TRY(gmv_reply_reserve(reply, DELETION_NBYTES_MAX, err));
     gmv_status status =
         gmv_registry_delete(gmv_request_registry(request), &request->operation->caller,

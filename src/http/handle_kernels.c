@@ -62,8 +62,8 @@ static gmv_status input_find(gmv_request *request, const gmv_reference *input, g
     GMV_TRY(gmv_find_reference(request, input, GMV_KIND_ANY, "/input", out_node, err));
     gmv_kind kind = (*out_node)->id.kind;
     if (kind != GMV_KIND_COLUMN && kind != GMV_KIND_VIEW)
-        return gmv_fail(err, GMV_ERR_KIND_MISMATCH, "/input", "a column or a view, not a %s",
-                        gmv_kind_name(kind));
+        return gmv_fail(err, GMV_ERR_KIND_MISMATCH, "/input",
+                        "a column or a view is wanted here, not a %s", gmv_kind_name(kind));
     return GMV_OK;
 }
 

@@ -126,6 +126,9 @@ extern const size_t gmv_routes_count;
 GMV_NODISCARD gmv_status gmv_request_target(gmv_request *request, gmv_node **out_node,
                                             gmv_error *err);
 
+/* Fills in handle_unknown for an {id} that is none, or is of another kind than the route's. */
+gmv_status gmv_request_fail_kind(const gmv_request *request, gmv_error *err);
+
 /* What handlers share; defined in service.h. */
 gmv_engine *gmv_service_engine(gmv_service *service);
 

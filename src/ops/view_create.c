@@ -52,8 +52,8 @@ static bool create_translate(const gmv_buffer *buffer, uint64_t address, bool in
 static gmv_status create_fail_unregistered(uint64_t address, gmv_error *err)
 {
     return gmv_fail(err, GMV_ERR_POINTER_NOT_REGISTERED, "/data/0",
-                    "address %llu is in no buffer; register the memory first, or say which "
-                    "address the exporter has it at",
+                    "address %llu is in no buffer; import the allocation around it first, with the "
+                    "address that it has in its own process as base",
                     (unsigned long long)address);
 }
 

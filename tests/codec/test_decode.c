@@ -255,6 +255,22 @@ ParameterizedTest(size_t *index, decode, refusal_names_the_member)
     cr_assert_eq(gmv_alloc_live(), 0, "%s", row->text);
 }
 
+Test(decode, refusal_lists_the_members_and_the_values_that_are_known)
+{
+    outer_body body;
+    gmv_document document;
+    gmv_error err;
+    cr_assert_eq(outer_decode("{\"number\":1,\"inner\":{\"height\":1}}", &body, &document, &err),
+                 GMV_ERR_VALUE);
+    cr_assert_str_eq(err.message, "there is no such member; known are: depth, word");
+    cr_assert_eq(outer_decode("{\"numbr\":1}", &body, &document, &err), GMV_ERR_VALUE);
+    cr_assert_not_null(strstr(err.message, "known are: number, "));
+    cr_assert_not_null(strstr(err.message, ", ttl_seconds"));
+    cr_assert_eq(outer_decode("{\"number\":1,\"name\":\"THREE\"}", &body, &document, &err),
+                 GMV_ERR_VALUE);
+    cr_assert_str_eq(err.message, "name has no such value; it has: ONE, TWO");
+}
+
 Test(decode, what_has_a_label_may_have_a_lease)
 {
     static const gmv_field plain_fields[] = {

@@ -8,6 +8,7 @@
 
 #include <gmv/base/alloc.h>
 
+#include "codec/name_list.h"
 #include "codec/query.h"
 #include "codec/utf8.h"
 
@@ -101,6 +102,42 @@ ParameterizedTest(size_t *index, query, refusal_names_the_parameter)
     cr_assert_str_eq(err.parameter, row->parameter, "'%s': %s", row->text, err.parameter);
     cr_assert(gmv_utf8_check(err.message, strlen(err.message), NULL));
     cr_assert_null(query.storage);
+}
+
+Test(query, refusal_lists_what_is_known)
+{
+    static const char *const names[] = {"keep", "refuse", NULL};
+    gmv_query query;
+    gmv_error err;
+    int index;
+    cr_assert_eq(query_read("ofset=1", "offset,limit", &query, &err), GMV_ERR_REQUEST_MALFORMED);
+    cr_assert_str_eq(err.message,
+                     "the query parameter is not known here; known are: offset, limit");
+    cr_assert_eq(query_read("offset=1", "", &query, &err), GMV_ERR_REQUEST_MALFORMED);
+    cr_assert_str_eq(err.message, "the query parameter is not known here; known are: none");
+    cr_assert_eq(query_read("way=go", "way", &query, &err), GMV_OK);
+    cr_assert_eq(gmv_query_name(&query, "way", names, 0, &index, &err), GMV_ERR_REQUEST_MALFORMED);
+    cr_assert_str_eq(err.message, "way has no such value; it has: keep, refuse");
+    gmv_query_fini(&query);
+}
+
+Test(name_list, ends_with_dots_where_it_is_full)
+{
+    gmv_name_list list;
+    gmv_name_list_init(&list);
+    cr_assert_str_eq(list.text, "none");
+    for (int i = 0; i < 100; i++)
+        gmv_name_list_add(&list, "tenletters", 1 + i % 10);
+    cr_assert_lt(list.length, sizeof list.text);
+    cr_assert_eq(strlen(list.text), list.length);
+    cr_assert_str_eq(list.text + list.length - 5, ", ...");
+    gmv_name_list_init(&list);
+    gmv_name_list_add(&list, "x", 1);
+    cr_assert_str_eq(list.text, "x");
+    char longest[GMV_NAME_LIST_MAX] = {0};
+    memset(longest, 'n', sizeof longest - 1);
+    gmv_name_list_add(&list, longest, sizeof longest - 1);
+    cr_assert_str_eq(list.text, "x, ...");
 }
 
 Test(query, more_parameters_than_there_is_room_for_are_refused)

@@ -28,6 +28,7 @@ EXTRA_DIST += \
 	tests/integration/test_lifetime.py \
 	tests/integration/test_lives.py \
 	tests/integration/test_look.py \
+	tests/integration/test_messages.py \
 	tests/integration/test_main_job.py \
 	tests/integration/test_openapi_compatibility.py \
 	tests/integration/test_openapi_document.py \

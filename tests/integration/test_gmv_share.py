@@ -156,6 +156,11 @@ def test_a_readonly_view_opens_readonly(client):
 # Errors are what pylibcudf raises.
 
 
+def test_a_daemon_that_is_not_there_is_told_by_its_address():
+    with pytest.raises(ConnectionRefusedError, match="no gmvd answers at http://127.0.0.1:1$"):
+        gmv_share.share(numpy.zeros(3), "http://127.0.0.1:1")
+
+
 def test_refusals_are_exceptions_of_the_right_kind(client):
     with gmv_share.share(numpy.zeros((0,), "<f8"), client.url) as shared:
         with pytest.raises(gmv_share.GmvTypeError) as caught:

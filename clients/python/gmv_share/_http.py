@@ -94,6 +94,8 @@ class Connection:
                     if not was_open:
                         raise
                     status, content = self._send(method, path, body, headers)
+            except ConnectionRefusedError as error:
+                raise ConnectionRefusedError(error.errno, f"no gmvd answers at {self.url}") from None
             except BaseException:
                 self._http.close()
                 raise
