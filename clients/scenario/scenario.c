@@ -61,7 +61,7 @@ static view_t *create_cai_view(const buffer_t *buffer, char *session)
     cJSON *json = cJSON_Parse(text);
     object_t *payload = object_parseFromJSON(json);
     create_view_request_t request = {.cuda_array_interface = payload};
-    view_t *view = ViewsAPI_createView(client, &request, session);
+    view_t *view = ViewsAPI_createView(client, &request, session, NULL);
     object_free(payload);
     cJSON_Delete(json);
     return view;
@@ -72,7 +72,7 @@ static column_t *create_column(char *data, char *mask, char *session)
     column_type_request_t type = {.name = gmvd_column_type_request_NAME_FLOAT32};
     int size = 10;
     create_column_request_t request = {.type = &type, .size = &size, .data = data, .null_mask = mask};
-    return ColumnsAPI_createColumn(client, &request, session);
+    return ColumnsAPI_createColumn(client, &request, session, NULL);
 }
 
 static packed_list_t *split(char *table, char *session)
@@ -80,7 +80,7 @@ static packed_list_t *split(char *table, char *session)
     double splits[] = {2, 5};
     void *items[] = {&splits[0], &splits[1]};
     split_table_request_t request = {.splits = list_of(items, 2)};
-    packed_list_t *list = TablesAPI_splitTable(client, table, &request, session);
+    packed_list_t *list = TablesAPI_splitTable(client, table, &request, session, NULL);
     list_freeList(request.splits);
     return list;
 }
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
 
     int ttl_seconds = 60;
     create_session_request_t session_request = {.ttl_seconds = &ttl_seconds};
-    session_t *session = SessionsAPI_createSession(client, NULL, &session_request);
+    session_t *session = SessionsAPI_createSession(client, NULL, NULL, &session_request);
     REQUIRE(session && *session->ttl_seconds == 60);
     char *bears = session->id;
 
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
     double ten = 10;
     void *shape[] = {&ten};
     create_typed_view_request_t typed_request = {.typestr = "<f4", .shape = list_of(shape, 1)};
-    view_t *typed = BuffersAPI_createBufferView(client, buffer->id, &typed_request, bears);
+    view_t *typed = BuffersAPI_createBufferView(client, buffer->id, &typed_request, bears, NULL);
     REQUIRE(typed && *typed->nbytes == 40);
 
     view_t *view = create_cai_view(buffer, bears);
@@ -126,11 +126,11 @@ int main(int argc, char **argv)
 
     int start = 4, stop = -4;
     byte_slice_request_t slice_request = {.start = &start, .stop = &stop};
-    view_t *slice = ViewsAPI_byteSliceView(client, view->id, bears, &slice_request);
+    view_t *slice = ViewsAPI_byteSliceView(client, view->id, bears, NULL, &slice_request);
     REQUIRE(slice && *slice->nbytes == 32);
 
     nans_to_nulls_request_t nans_request = {.input = view->id};
-    mask_with_count_t *mask = KernelsAPI_nansToNulls(client, &nans_request, bears);
+    mask_with_count_t *mask = KernelsAPI_nansToNulls(client, &nans_request, bears, NULL);
     REQUIRE(mask && *mask->null_count == 2);
 
     column_t *column = create_column(view->id, mask->mask->id, bears);
@@ -138,7 +138,7 @@ int main(int argc, char **argv)
 
     void *columns[] = {column->id};
     create_table_request_t table_request = {.columns = list_of(columns, 1)};
-    table_t *table = TablesAPI_createTable(client, &table_request, bears);
+    table_t *table = TablesAPI_createTable(client, &table_request, bears, NULL);
     REQUIRE(table && *table->num_rows == 10);
 
     packed_list_t *packed = split(table->id, bears);
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
     packed_t *first = list_getElementAt(packed->items, 0)->data;
     binary_t *metadata = PackedAPI_getPackedMetadata(client, first->id, NULL, NULL);
     REQUIRE(metadata && metadata->len == 56 && metadata->data[0] == 2);
-    binary_t *data = PackedAPI_getPackedData(client, first->id, NULL, NULL, NULL, NULL);
+    binary_t *data = PackedAPI_getPackedData(client, first->id, 0, NULL, NULL, NULL, NULL);
     REQUIRE(data && data->len == 128 && memcmp(data->data + 64, values, 4) == 0);
 
     check_unknown_view();

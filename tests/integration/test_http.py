@@ -505,7 +505,7 @@ def test_handles_of_every_wrong_kind_in_every_path(client):
                     body = {"json": {"splits": []}}
                 if path.endswith("}/views"):
                     body = {"json": {"typestr": "|u1", "shape": [1]}}
-                if path.endswith("compare"):
+                if path.endswith("}/compare"):
                     body = {"json": {"other": view["id"]}}
             for handle in (wrong, "nonsense", "view_zzzzzzzzzzzzzzzzzzzzzzzzzz"):
                 client.refused(method.upper(), path.replace("{id}", handle), 404, "handle_unknown", **body)
