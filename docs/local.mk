@@ -4,6 +4,7 @@ dist_man8_MANS = docs/gmvd.8
 dist_doc_DATA = \
 	README.md \
 	CHANGELOG.md \
+	docs/calls.md \
 	docs/clients.md \
 	docs/concepts.md \
 	docs/containers.md \
