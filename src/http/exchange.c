@@ -772,6 +772,7 @@ static gmv_status exchange_examine(gmv_exchange *exchange, const char *method_na
     gmv_request *request = &exchange->request;
     request->service = exchange->server->service;
     request->route = exchange->match.route;
+    request->is_head = exchange->is_head_request;
     request->has_id = exchange->match.has_id;
     request->id = exchange->match.id;
     request->content_length = exchange->head.body_nbytes;

@@ -185,7 +185,7 @@ gmv_status gmv_reply_bytes(gmv_request *request, gmv_reply *reply, const gmv_nod
     gmv_status status = gmv_query_consistency(&request->query, &is_snapshot, err);
     if (status != GMV_OK)
         gmv_bytes_release(&reply->bytes);
-    else if (is_snapshot)
+    else if (is_snapshot && !request->is_head)
         status = gmv_bytes_freeze(request->operation, &reply->bytes, err);
     if (status != GMV_OK)
         return status;

@@ -37,7 +37,8 @@ typedef struct gmv_request {
     gmv_service *service;
     gmv_operation *operation; /* begun; its lane and streams fit the thread; NULL in abort */
     const gmv_route *route;
-    bool has_id; /* the path's {id} is the canonical text of an id */
+    bool is_head; /* HEAD: what the answer would hold is not sent, so it need not be made */
+    bool has_id;  /* the path's {id} is the canonical text of an id */
     gmv_id id;
     gmv_query query;  /* only names that the route allows, each once */
     const char *body; /* JSON text, not NUL-terminated */

@@ -436,3 +436,12 @@ def test_the_packed_size_follows_live_offsets_and_is_not_to_be_kept(client):
     table = client.post("/v1/tables", {"columns": [client.column(numpy.arange(3, dtype="<i4"))["id"]]})
     answer = client.call("GET", f"/v1/tables/{table['id']}/packed_size", expect=200)
     assert answer.headers["Cache-Control"] == "no-store"
+
+
+def test_head_of_a_snapshot_copies_nothing(client):
+    """More than any machine has: a copy would be 507."""
+    buffer = client.upload(b"x")
+    view = client.post(f"/v1/buffers/{buffer['id']}/views", {"typestr": "|u1", "shape": [1 << 39], "strides": [0]})
+    answer = client.call("HEAD", f"/v1/views/{view['id']}/data?consistency=snapshot", expect=200)
+    assert int(answer.headers["Content-Length"]) == 1 << 39
+    client.refused("GET", f"/v1/views/{view['id']}/data?consistency=snapshot", 507, "device_out_of_memory")
