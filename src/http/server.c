@@ -132,8 +132,13 @@ static gmv_status server_listen(gmv_server *server, gmv_error *err)
     int on = 1;
     (void)setsockopt(server->listen_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(server->listen_fd, (const struct sockaddr *)&address.storage, address.length) != 0 ||
-        listen(server->listen_fd, SERVER_BACKLOG) != 0)
-        return server_fail_system(err, "the address cannot be listened on");
+        listen(server->listen_fd, SERVER_BACKLOG) != 0) {
+        int reason = errno;
+        char what[160];
+        snprintf(what, sizeof what, "%.100s cannot be listened on", server->options.listen);
+        errno = reason;
+        return server_fail_system(err, what);
+    }
     struct sockaddr_storage bound = {0};
     socklen_t length = sizeof bound;
     if (getsockname(server->listen_fd, (struct sockaddr *)&bound, &length) != 0)

@@ -29,7 +29,7 @@ static gmv_status upload_check_limit(const gmv_engine *engine, uint64_t nbytes, 
 {
     if (nbytes > engine->limits.max_logical_nbytes)
         return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, NULL,
-                        "the upload would hold %llu bytes, max_logical_bytes is %llu",
+                        "the upload would hold %llu bytes, max_logical_nbytes is %llu",
                         (unsigned long long)nbytes,
                         (unsigned long long)engine->limits.max_logical_nbytes);
     return GMV_OK;

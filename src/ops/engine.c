@@ -130,7 +130,7 @@ static gmv_status engine_reserve(gmv_engine *engine, size_t index, uint64_t nbyt
                             "no device has %llu bytes of memory", (unsigned long long)nbytes);
         if (limit != 0 && sum > limit)
             return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, NULL,
-                            "max_device_bytes is %llu, %llu are in use and %llu more are needed; "
+                            "max_device_nbytes is %llu, %llu are in use and %llu more are needed; "
                             "delete something first",
                             (unsigned long long)limit, (unsigned long long)held,
                             (unsigned long long)nbytes);

@@ -79,7 +79,7 @@ static gmv_status bytes_check_quota(const gmv_engine *engine, const gmv_view *vi
     if ((uint64_t)view->nbytes <= limit)
         return GMV_OK;
     return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, NULL,
-                    "the view stands for %lld bytes, max_logical_bytes is %llu",
+                    "the view stands for %lld bytes, max_logical_nbytes is %llu",
                     (long long)view->nbytes, (unsigned long long)limit);
 }
 

@@ -185,6 +185,7 @@ static void test_taken_port(void)
     const char *const arguments[] = {"--listen", address, NULL};
     int code = daemon_run(&second, arguments);
     check(code == EX_UNAVAILABLE, "%d", code);
+    check(strstr(second.text, address) != NULL, "%s", second.text);
     check(strstr(second.text, "cannot be listened on") != NULL, "%s", second.text);
     kill(first.pid, SIGTERM);
     check(daemon_end(&first) == 0);

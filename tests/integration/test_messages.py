@@ -54,3 +54,17 @@ def test_an_id_of_another_kind_is_told_as_such(client, view):
 def test_what_is_missing_is_said_with_the_way_to_it(client):
     says(client.refused("GET", "/v1/buffer", 404, "route_unknown"), "/docs")
     says(client.refused("POST", "/v1/views", 422, "pointer_not_registered", json={"cuda_array_interface": cai(4096, [1], "|u1")}), "import", "base")
+
+
+def test_limits_are_called_as_the_server_calls_them(own_daemon):
+    running = own_daemon("--max-logical-bytes", "1000", "--max-device-bytes", "2000", "--max-handles", "5")
+    limits = running.client.get("/v1/server")["limits"]
+    assert (limits["max_logical_nbytes"], limits["max_device_nbytes"], limits["max_handles"]) == (1000, 2000, 5)
+    says(running.client.refused("POST", "/v1/buffers", 429, "quota_exceeded", json={"nbytes": 1001}), "max_logical_nbytes is 1000")
+    problem = running.client.refused("POST", "/v1/buffers/upload", 429, "quota_exceeded", data=bytes(1001), headers={"Content-Type": "application/octet-stream"})
+    says(problem, "max_logical_nbytes is 1000")
+    kept = [running.client.post("/v1/buffers", {"nbytes": 900}) for _ in range(2)]
+    says(running.client.refused("POST", "/v1/buffers", 429, "quota_exceeded", json={"nbytes": 900}), "max_device_nbytes is 2000")
+    for _ in range(3):
+        running.client.post(f"/v1/buffers/{kept[0]['id']}/views", {"typestr": "|u1", "shape": [1]})
+    says(running.client.refused("POST", f"/v1/buffers/{kept[0]['id']}/views", 429, "quota_exceeded", json={"typestr": "|u1", "shape": [1]}), "max_handles")
