@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The floor that GET /v1/views/{id} is measured against: libmicrohttpd alone, which answers every
- * request with a fresh response of the given body and the headers that gmvd sends. Bodies of requests
- * are dropped, which makes it the floor of uploads, too.
+ * request with a fresh response of the given body and the headers that gmvd sends. Bodies of
+ * requests are dropped, which makes it the floor of uploads, too.
  *
  *   bare_mhd PORT BODY-FILE   (one thread, epoll, loopback)
  */
