@@ -249,6 +249,10 @@ def client(daemon):
     yield daemon.client
     assert daemon.alive(), daemon.log_text()[-4000:]
     daemon.client.delete_all()
+    # What a request that was broken off still reads goes as soon as the daemon has noticed.
+    deadline = time.monotonic() + 20
+    while (daemon.client.handles() or daemon.client.registered()) and time.monotonic() < deadline:
+        time.sleep(0.02)
     assert daemon.client.handles() == []
     assert daemon.client.registered() == 0
 
