@@ -5,7 +5,7 @@
  * memory are read, so that nothing is left in a cache, neither what was read nor what is still to
  * be written. A ratio above 1 is faster than the copy.
  *
- *     bench_cuda [MiB of the longest input, 4096] [rounds, 7]
+ *     bench_cuda [MiB of the longest input, 4096] [rounds, 7] [part of the names of rows, all]
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -507,7 +507,10 @@ static void measure_beside(const bench *b)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* A pattern of noise, zeros and ones, doubled until the memory is full. */
+/*
+ * A pattern of noise, zeros and ones, doubled until the memory is full. Two bits of the noise are
+ * 0, so that it is finite numbers, too; ones are none.
+ */
 static void fill_memory(const bench *b, const gmv_memory *memory)
 {
     static uint8_t pattern[1 << 20];
@@ -516,7 +519,8 @@ static void fill_memory(const bench *b, const gmv_memory *memory)
     gmv_error_init(&err);
     for (size_t i = 0; i < sizeof pattern; i++) {
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        pattern[i] = i / 4096 % 3 ? (uint8_t)(state >> 56) : (uint8_t)(i / 4096 % 2 * 0xff);
+        pattern[i] = i / 4096 % 3 ? (uint8_t)(state >> (i % 4 == 3 ? 58 : 56))
+                                  : (uint8_t)(i / 4096 % 2 * 0xff);
     }
     must(gmv_copy_in(b->stream, memory->address, pattern, sizeof pattern, &err), &err);
     while (done < memory->nbytes) {
@@ -567,12 +571,18 @@ int main(int argc, char **argv)
     uint64_t mebibytes = argc > 1 ? strtoull(argv[1], NULL, 10) : 4096;
     bench b = {.nbytes = mebibytes << 20, .rounds = argc > 2 ? atoi(argv[2]) : 7};
     if (mebibytes < 32 || b.rounds < 1 || b.rounds > 64) {
-        fprintf(stderr, "usage: bench_cuda [MiB, 32 and more] [rounds, up to 64]\n");
+        fprintf(stderr, "usage: bench_cuda [MiB, 32 and more] [rounds, up to 64] [rows]\n");
         return 64;
     }
+    const char *wanted = argc > 3 ? argv[3] : "";
     bench_open(&b);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        measure(&b, &rows[i]);
+        if (strstr(rows[i].name, wanted))
+            measure(&b, &rows[i]);
+    if (*wanted) {
+        bench_close(&b);
+        return 0;
+    }
     static const uint64_t sizes[] = {4096, (uint64_t)2 << 20, (uint64_t)1 << 30};
     for (size_t i = 0; i < 3; i++) {
         uint64_t nbytes = GMV_MIN(sizes[i], b.nbytes);

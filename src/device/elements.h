@@ -7,6 +7,7 @@
  * For a row with suffix s and storage type T there are
  *   element_double_s(T)    its value, rounded where a double cannot hold it; finite ones only
  *   element_key_s(T)       an unsigned integer of the same order
+ *   element_of_key_s(T)    an element that has this key
  *   element_class_s(T)     finite, not a number, or infinite
  *   element_is_zero_s(T)
  *   element_low_s(T), element_high_s(T)  integers: 128 bits of two's complement
@@ -67,6 +68,10 @@ enum { ELEMENT_MAP(ELEMENT_ENUM) ELEMENT_COUNT };
     {                                                                  \
         return (storage)(bits ^ (sign));                               \
     }                                                                  \
+    ELEMENT storage element_of_key_##suffix(storage key)               \
+    {                                                                  \
+        return (storage)(key ^ (sign));                                \
+    }                                                                  \
     ELEMENT uint32_t element_class_##suffix(storage bits)              \
     {                                                                  \
         (void)bits;                                                    \
@@ -103,6 +108,11 @@ ELEMENT double element_double_b1(uint8_t bits)
 ELEMENT uint8_t element_key_b1(uint8_t bits)
 {
     return bits != 0;
+}
+
+ELEMENT uint8_t element_of_key_b1(uint8_t key)
+{
+    return key;
 }
 
 ELEMENT uint32_t element_class_b1(uint8_t bits)
@@ -180,6 +190,10 @@ ELEMENT double element_double_f8_e4m3fn(uint8_t bits)
     {                                                                            \
         return (storage)(bits ^ (bits & (sign) ? (sign) + ((sign)-1) : (sign))); \
     }                                                                            \
+    ELEMENT storage element_of_key_##suffix(storage key)                         \
+    {                                                                            \
+        return (storage)(key ^ (key & (sign) ? (sign) : (sign) + ((sign)-1)));   \
+    }                                                                            \
     ELEMENT uint32_t element_class_##suffix(storage bits)                        \
     {                                                                            \
         storage magnitude = (storage)(bits & ((sign)-1));                        \
@@ -214,6 +228,11 @@ ELEMENT uint8_t element_key_f8_e4m3fn(uint8_t bits)
     return (uint8_t)(bits ^ (bits & 0x80u ? 0xffu : 0x80u));
 }
 
+ELEMENT uint8_t element_of_key_f8_e4m3fn(uint8_t key)
+{
+    return (uint8_t)(key ^ (key & 0x80u ? 0x80u : 0xffu));
+}
+
 ELEMENT uint32_t element_class_f8_e4m3fn(uint8_t bits)
 {
     return (bits & 0x7fu) == 0x7fu ? ELEMENT_NAN : ELEMENT_FINITE;
@@ -235,6 +254,23 @@ ELEMENT uint64_t element_high_f8_e4m3fn(uint8_t bits)
     (void)bits;
     return 0;
 }
+
+/* Bits that all are set in what is not finite, of as many elements as 64 bits hold; 0: all are. */
+#define element_limits_u1        UINT64_C(0)
+#define element_limits_u2        UINT64_C(0)
+#define element_limits_u4        UINT64_C(0)
+#define element_limits_u8        UINT64_C(0)
+#define element_limits_i1        UINT64_C(0)
+#define element_limits_i2        UINT64_C(0)
+#define element_limits_i4        UINT64_C(0)
+#define element_limits_i8        UINT64_C(0)
+#define element_limits_b1        UINT64_C(0)
+#define element_limits_f2        UINT64_C(0x7c007c007c007c00)
+#define element_limits_bf16      UINT64_C(0x7f807f807f807f80)
+#define element_limits_f8_e4m3fn UINT64_C(0x7f7f7f7f7f7f7f7f)
+#define element_limits_f8_e5m2   UINT64_C(0x7c7c7c7c7c7c7c7c)
+#define element_limits_f4        UINT64_C(0x7f8000007f800000)
+#define element_limits_f8        UINT64_C(0x7ff0000000000000)
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
@@ -312,75 +348,115 @@ typedef struct comparison_options {
     bool nan_equal;
 } comparison_options;
 
-ELEMENT double element_magnitude(double value)
+/*
+ * Pairs of one part, up to 2^32, in order. The largest relative difference is a fraction, so that
+ * no pair needs a division; where products of a type's numbers may overflow, it is divided.
+ */
+typedef struct comparison_pairs {
+    uint32_t n, differing;
+    uint64_t first;
+    uint64_t integer_difference;
+    double difference;
+    double numerator, denominator;
+} comparison_pairs;
+
+ELEMENT comparison_pairs comparison_begin(void)
 {
-    return value < 0 ? -value : value;
+    comparison_pairs pairs = {0, 0, GMV_NO_INDEX, 0, 0, 0, 1};
+    return pairs;
 }
 
-ELEMENT void comparison_add_relative(gmv_comparison_partial *partial, double relative)
+ELEMENT gmv_comparison_partial comparison_end(const comparison_pairs *pairs)
 {
-    if (relative > partial->relative_difference)
-        partial->relative_difference = relative;
+    gmv_comparison_partial partial;
+    partial.n = pairs->n;
+    partial.differing = pairs->differing;
+    partial.first = pairs->first;
+    partial.integer_difference = pairs->integer_difference;
+    partial.difference = pairs->difference;
+    partial.relative_difference = pairs->numerator > 0 ? pairs->numerator / pairs->denominator : 0;
+    return partial;
+}
+
+ELEMENT double element_magnitude(double value)
+{
+#ifdef __CUDACC__
+    return fabs(value);
+#else
+    return __builtin_fabs(value);
+#endif
+}
+
+ELEMENT void comparison_add_relative(comparison_pairs *pairs, double difference, double reference,
+                                     bool is_wide)
+{
+    if (!is_wide) {
+        bool more = difference * pairs->denominator > pairs->numerator * reference;
+        pairs->numerator = more ? difference : pairs->numerator;
+        pairs->denominator = more ? reference : pairs->denominator;
+    } else if (reference < 0x1p-900 || difference > pairs->numerator * reference) {
+        /* Few pairs come here; products of the smallest numbers say nothing. */
+        double relative = difference / reference;
+        pairs->numerator = relative > pairs->numerator ? relative : pairs->numerator;
+    }
 }
 
 /* What a pair of finite elements adds; false if they are not close enough. */
-ELEMENT bool comparison_add_difference(gmv_comparison_partial *partial, double difference,
-                                       double reference, const comparison_options *options)
+ELEMENT bool comparison_add_difference(comparison_pairs *pairs, double difference, double reference,
+                                       bool is_wide, const comparison_options *options)
 {
-    partial->n++;
-    if (difference > partial->difference)
-        partial->difference = difference;
-    /* Few pairs are worth the division; products of the smallest numbers say nothing. */
-    if (reference > 0 &&
-        (reference < 0x1p-900 || difference > partial->relative_difference * reference))
-        comparison_add_relative(partial, difference / reference);
+    pairs->n++;
+    pairs->difference = difference > pairs->difference ? difference : pairs->difference;
+    if (reference > 0)
+        comparison_add_relative(pairs, difference, reference, is_wide);
     return difference <= options->absolute + options->relative * reference;
 }
 
-ELEMENT void comparison_add_index(gmv_comparison_partial *partial, uint64_t index)
+/* Indices ascend. */
+ELEMENT void comparison_add_index(comparison_pairs *pairs, uint64_t index)
 {
-    partial->differing++;
-    partial->first = index < partial->first ? index : partial->first;
+    pairs->first = pairs->differing == 0 ? index : pairs->first;
+    pairs->differing++;
 }
 
 /* Keys are as far apart as the integers are. */
-#define COMPARISON_DEFINE_INTEGER(suffix, type)                                              \
-    ELEMENT void comparison_pair_##suffix(gmv_comparison_partial *partial, type a, type b,   \
-                                          uint64_t index, const comparison_options *options) \
-    {                                                                                        \
-        type key_a = element_key_##suffix(a), key_b = element_key_##suffix(b);               \
-        uint64_t difference = (type)(key_a < key_b ? key_b - key_a : key_a - key_b);         \
-        double reference = element_magnitude(element_double_##suffix(b));                    \
-        if (difference == 0) {                                                               \
-            partial->n++;                                                                    \
-            return;                                                                          \
-        }                                                                                    \
-        if (difference > partial->integer_difference)                                        \
-            partial->integer_difference = difference;                                        \
-        if (!comparison_add_difference(partial, (double)difference, reference, options))     \
-            comparison_add_index(partial, index);                                            \
+#define COMPARISON_DEFINE_INTEGER(suffix, type)                                                    \
+    ELEMENT void comparison_pair_##suffix(comparison_pairs *pairs, type a, type b, uint64_t index, \
+                                          const comparison_options *options)                       \
+    {                                                                                              \
+        type key_a = element_key_##suffix(a), key_b = element_key_##suffix(b);                     \
+        uint64_t difference = (type)(key_a < key_b ? key_b - key_a : key_a - key_b);               \
+        double reference = element_magnitude(element_double_##suffix(b));                          \
+        if (difference == 0) {                                                                     \
+            pairs->n++;                                                                            \
+            return;                                                                                \
+        }                                                                                          \
+        if (difference > pairs->integer_difference)                                                \
+            pairs->integer_difference = difference;                                                \
+        if (!comparison_add_difference(pairs, (double)difference, reference, false, options))      \
+            comparison_add_index(pairs, index);                                                    \
     }
 
 #define COMPARISON_DEFINE_FLOAT(suffix, type)                                                      \
-    ELEMENT void comparison_pair_##suffix(gmv_comparison_partial *partial, type a, type b,         \
-                                          uint64_t index, const comparison_options *options)       \
+    ELEMENT void comparison_pair_##suffix(comparison_pairs *pairs, type a, type b, uint64_t index, \
+                                          const comparison_options *options)                       \
     {                                                                                              \
         uint32_t class_a = element_class_##suffix(a), class_b = element_class_##suffix(b);         \
         if (a == b && class_a == ELEMENT_FINITE) {                                                 \
-            partial->n++;                                                                          \
+            pairs->n++;                                                                            \
             return;                                                                                \
         }                                                                                          \
         if ((class_a | class_b) == ELEMENT_FINITE) {                                               \
             double value_b = element_double_##suffix(b);                                           \
             double difference = element_magnitude(element_double_##suffix(a) - value_b);           \
-            if (!comparison_add_difference(partial, difference, element_magnitude(value_b),        \
-                                           options))                                               \
-                comparison_add_index(partial, index);                                              \
+            if (!comparison_add_difference(pairs, difference, element_magnitude(value_b),          \
+                                           sizeof(type) == 8, options))                            \
+                comparison_add_index(pairs, index);                                                \
             return;                                                                                \
         }                                                                                          \
         bool equal = class_a == class_b && (class_a == ELEMENT_NAN ? options->nan_equal : a == b); \
         if (!equal)                                                                                \
-            comparison_add_index(partial, index);                                                  \
+            comparison_add_index(pairs, index);                                                    \
     }
 
 #define COMPARISON_DEFINE_true(suffix, type)  COMPARISON_DEFINE_FLOAT(suffix, type)
@@ -393,38 +469,38 @@ ELEMENT_MAP(COMPARISON_DEFINE)
  * A complex number is no number if a part of it is none, and infinite if a part is and none is no
  * number; infinite ones are equal if both parts are.
  */
-#define COMPARISON_DEFINE_COMPLEX(suffix, part, type)                                            \
-    ELEMENT uint32_t element_class_##suffix(type real, type imaginary)                           \
-    {                                                                                            \
-        uint32_t both = element_class_##part(real) | element_class_##part(imaginary);            \
-        return both & ELEMENT_NAN ? ELEMENT_NAN : both;                                          \
-    }                                                                                            \
-    ELEMENT bool element_parts_equal_##suffix(type a, type b)                                    \
-    {                                                                                            \
-        return a == b || (element_is_zero_##part(a) && element_is_zero_##part(b));               \
-    }                                                                                            \
-    ELEMENT void comparison_pair_##suffix(gmv_comparison_partial *partial, type a_real,          \
-                                          type a_imaginary, type b_real, type b_imaginary,       \
-                                          uint64_t index, const comparison_options *options)     \
-    {                                                                                            \
-        uint32_t class_a = element_class_##suffix(a_real, a_imaginary);                          \
-        uint32_t class_b = element_class_##suffix(b_real, b_imaginary);                          \
-        bool equal;                                                                              \
-        if ((class_a | class_b) == ELEMENT_FINITE) {                                             \
-            double real = element_double_##part(b_real);                                         \
-            double imaginary = element_double_##part(b_imaginary);                               \
-            double difference = hypot(element_double_##part(a_real) - real,                      \
-                                      element_double_##part(a_imaginary) - imaginary);           \
-            equal =                                                                              \
-                comparison_add_difference(partial, difference, hypot(real, imaginary), options); \
-        } else if ((class_a | class_b) & ELEMENT_NAN) {                                          \
-            equal = class_a == class_b && options->nan_equal;                                    \
-        } else {                                                                                 \
-            equal = element_parts_equal_##suffix(a_real, b_real) &&                              \
-                    element_parts_equal_##suffix(a_imaginary, b_imaginary);                      \
-        }                                                                                        \
-        if (!equal)                                                                              \
-            comparison_add_index(partial, index);                                                \
+#define COMPARISON_DEFINE_COMPLEX(suffix, part, type)                                             \
+    ELEMENT uint32_t element_class_##suffix(type real, type imaginary)                            \
+    {                                                                                             \
+        uint32_t both = element_class_##part(real) | element_class_##part(imaginary);             \
+        return both & ELEMENT_NAN ? ELEMENT_NAN : both;                                           \
+    }                                                                                             \
+    ELEMENT bool element_parts_equal_##suffix(type a, type b)                                     \
+    {                                                                                             \
+        return a == b || (element_is_zero_##part(a) && element_is_zero_##part(b));                \
+    }                                                                                             \
+    ELEMENT void comparison_pair_##suffix(comparison_pairs *pairs, type a_real, type a_imaginary, \
+                                          type b_real, type b_imaginary, uint64_t index,          \
+                                          const comparison_options *options)                      \
+    {                                                                                             \
+        uint32_t class_a = element_class_##suffix(a_real, a_imaginary);                           \
+        uint32_t class_b = element_class_##suffix(b_real, b_imaginary);                           \
+        bool equal;                                                                               \
+        if ((class_a | class_b) == ELEMENT_FINITE) {                                              \
+            double real = element_double_##part(b_real);                                          \
+            double imaginary = element_double_##part(b_imaginary);                                \
+            double difference = hypot(element_double_##part(a_real) - real,                       \
+                                      element_double_##part(a_imaginary) - imaginary);            \
+            equal = comparison_add_difference(pairs, difference, hypot(real, imaginary),          \
+                                              sizeof(type) == 8, options);                        \
+        } else if ((class_a | class_b) & ELEMENT_NAN) {                                           \
+            equal = class_a == class_b && options->nan_equal;                                     \
+        } else {                                                                                  \
+            equal = element_parts_equal_##suffix(a_real, b_real) &&                               \
+                    element_parts_equal_##suffix(a_imaginary, b_imaginary);                       \
+        }                                                                                         \
+        if (!equal)                                                                               \
+            comparison_add_index(pairs, index);                                                   \
     }
 
 COMPARISON_DEFINE_COMPLEX(c8, f4, uint32_t)

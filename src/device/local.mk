@@ -14,6 +14,8 @@ libgmv_device_la_SOURCES = \
 	src/device/host/host_import.c \
 	src/device/host/host_indices.c \
 	src/device/host/host_kernels.c \
+	src/device/host/host_loops.c \
+	src/device/host/host_loops.h \
 	src/device/host/host_memory.c \
 	src/device/host/host_reductions.c \
 	src/device/host/host_split.c \

@@ -8,10 +8,10 @@
 #define REDUCTION_THREADS 256u
 #define REDUCTION_MERGE   2048u /* partials that one block makes one of */
 
-/* Elements for each thread of a tile: 128 bytes, of short ones 32. */
+/* Elements for each thread of a tile: 256 bytes of them. */
 static inline uint32_t reduction_pieces(uint64_t itemsize)
 {
-    return itemsize <= 4 ? 32u : (uint32_t)(128 / itemsize);
+    return (uint32_t)(256 / itemsize);
 }
 
 static inline uint64_t reduction_tiles(uint64_t n, uint32_t pieces)

@@ -140,6 +140,132 @@ DEVICE_TEST(statistics, long_arrays_are_summed_exactly)
     gmv_free(values);
 }
 
+/* What rounding makes hard; `of(i)` is element i. */
+static double near_offset(int i)
+{
+    return 1e8 + (i * 7919 % 1000) * 1e-7;
+}
+
+static double alternating(int i)
+{
+    return (i % 2 ? -1 : 1) * (1e15 + i % 13);
+}
+
+static double outlier_first(int i)
+{
+    return i ? 1 + i % 5 * 1e-3 : 1e9;
+}
+
+static double subnormal(int i)
+{
+    return (i % 100 - 30) * 0x1p-1074;
+}
+
+static double near_overflow(int i)
+{
+    return (i % 2 ? -1 : 1) * (1e151 + i % 7 * 1e148);
+}
+
+static const struct {
+    const char *name;
+    double (*of)(int i);
+} hard_rows[] = {{"1e8 and noise", near_offset},
+                 {"alternating signs", alternating},
+                 {"an outlier first", outlier_first},
+                 {"subnormals", subnormal},
+                 {"squares near the largest number", near_overflow}};
+
+/* The bounds of reductions.h, against sums of more bits. */
+static void expect_moments(const gmv_statistics_partial *partial, const double *values, int n,
+                           const char *name)
+{
+    long double sum = 0, magnitude = 0, squares = 0, largest = 0;
+    for (int i = 0; i < n; i++) {
+        sum += values[i];
+        magnitude += fabsl((long double)values[i]);
+        largest = fmaxl(largest, fabsl((long double)values[i]));
+    }
+    long double mean = sum / n, unit = 0x1p-53L;
+    for (int i = 0; i < n; i++)
+        squares += (values[i] - mean) * (values[i] - mean);
+    long double least = 0x1p-1074L * n, condition = 1 + fabsl(mean) / sqrtl(squares / n);
+    cr_assert(partial->n == (uint64_t)n, "%s", name);
+    cr_assert(fabsl((long double)partial->sum + partial->sum_error - sum) <=
+                  128 * unit * magnitude + least,
+              "%s: sum %.17g, not %.17Lg", name, partial->sum, sum);
+    cr_assert(fabsl(partial->mean - mean) <= 128 * unit * largest + least,
+              "%s: mean %.17g, not %.17Lg", name, partial->mean, mean);
+    cr_assert(fabsl(partial->squares - squares) <= 4096 * unit * condition * squares + least,
+              "%s: squares %.17g, not %.17Lg", name, partial->squares, squares);
+}
+
+DEVICE_TEST(statistics, hard_numbers_stay_within_the_bounds)
+{
+    enum { N = 50000 };
+    double *values = gmv_malloc(N * sizeof *values);
+    cr_assert_not_null(values);
+    for (size_t row = 0; row < sizeof hard_rows / sizeof hard_rows[0]; row++) {
+        for (int n = 1; n <= N; n = n * 7 + 3) {
+            for (int i = 0; i < n; i++)
+                values[i] = hard_rows[row].of(i);
+            gmv_statistics_partial partial = statistics_of(w, GMV_DTYPE_F8, values, n, NULL, 0);
+            if (n > 1)
+                expect_moments(&partial, values, n, hard_rows[row].name);
+        }
+    }
+    gmv_free(values);
+}
+
+/* Numbers that no sum of them has exactly, with and without what does not count among them. */
+DEVICE_TEST(statistics, equal_numbers_do_not_deviate)
+{
+    enum { N = 30000 };
+    static const double rows[] = {0.1, -1e300, 0x1p-1074, 1e8 + 0.3, 3e-310};
+    double *values = gmv_malloc(N * sizeof *values);
+    float *narrow = (float *)values;
+    cr_assert_not_null(values);
+    for (size_t row = 0; row < 2 * sizeof rows / sizeof rows[0]; row++) {
+        for (int i = 0; i < N; i++)
+            values[i] = row % 2 && i % 5 == 0 ? (double)NAN : rows[row / 2];
+        gmv_statistics_partial partial = statistics_of(w, GMV_DTYPE_F8, values, N, NULL, 0);
+        cr_assert(partial.squares == 0 && partial.mean == rows[row / 2], "%g: %g, %g",
+                  rows[row / 2], partial.squares, partial.mean);
+    }
+    for (int i = 0; i < N; i++)
+        narrow[i] = 0.1f;
+    gmv_statistics_partial partial = statistics_of(w, GMV_DTYPE_F4, narrow, N, NULL, 0);
+    cr_assert(partial.squares == 0 && partial.mean == (double)0.1f);
+    gmv_free(values);
+}
+
+/* All bytes, in any amount and from any alignment: sums of bytes are exact. */
+DEVICE_TEST(statistics, bytes_are_summed_exactly)
+{
+    enum { N = 70000 };
+    int8_t *values = gmv_malloc(N);
+    cr_assert_not_null(values);
+    for (int n = 1; n < N; n = n * 3 + 5) {
+        int64_t sum = 0, squares = 0, zeros = 0;
+        int8_t min = 127, max = -128;
+        for (int i = 0; i < n; i++) {
+            values[i] = (int8_t)(i * 31 % 251 - 120);
+            sum += values[i];
+            squares += values[i] * values[i];
+            zeros += values[i] == 0;
+            min = GMV_MIN(min, values[i]);
+            max = GMV_MAX(max, values[i]);
+        }
+        gmv_statistics_partial partial = statistics_of(w, GMV_DTYPE_I1, values, n, NULL, 0);
+        double wanted = (double)squares - (double)sum * (double)sum / n;
+        cr_assert((int64_t)partial.sum_low == sum && partial.zero_count == (uint64_t)zeros);
+        cr_assert(partial.min_key == (uint8_t)(min ^ 0x80) &&
+                  partial.max_key == (uint8_t)(max ^ 0x80));
+        cr_assert(fabs(partial.squares - wanted) <= 1e-12 * wanted, "%d: %.17g, not %.17g", n,
+                  partial.squares, wanted);
+    }
+    gmv_free(values);
+}
+
 /* ---- comparisons ----------------------------------------------------------------------------- */
 
 static gmv_comparison_partial compare_of(world *w, gmv_dtype dtype, const void *a, const void *b,

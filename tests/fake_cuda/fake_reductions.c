@@ -134,32 +134,33 @@ DEFINE_MERGE(merge_comparisons, gmv_comparison_partial, comparison_none, compari
         fake_bits valid_b = bits_begin(access, args->validities[1], args->n);                      \
         wants_blocks(access, blocks, args->n, tile);                                               \
         for (uint64_t block = 0; block < blocks && !access->failed; block++) {                     \
-            output[block] = comparison_none();                                                     \
+            comparison_pairs pairs = comparison_begin();                                           \
             for (uint64_t i = block * tile; i < (block + 1) * tile && i < args->n; i++) {          \
                 if (bits_at(&valid_a, i) && bits_at(&valid_b, i))                                  \
-                    judge(&output[block], a, b, i, &options);                                      \
+                    judge(&pairs, a, b, i, &options);                                              \
                 else if (bits_at(&valid_a, i) != bits_at(&valid_b, i))                             \
-                    comparison_add_index(&output[block], i);                                       \
+                    comparison_add_index(&pairs, i);                                               \
             }                                                                                      \
+            output[block] = comparison_end(&pairs);                                                \
         }                                                                                          \
     }
 
-#define DEFINE_COMPARE_ROW(dtype, suffix, type, n_bits, is_float)                             \
-    static void judge_##suffix(gmv_comparison_partial *partial, const type *a, const type *b, \
-                               uint64_t i, const comparison_options *options)                 \
-    {                                                                                         \
-        comparison_pair_##suffix(partial, a[i], b[i], i, options);                            \
-    }                                                                                         \
+#define DEFINE_COMPARE_ROW(dtype, suffix, type, n_bits, is_float)                                 \
+    static void judge_##suffix(comparison_pairs *pairs, const type *a, const type *b, uint64_t i, \
+                               const comparison_options *options)                                 \
+    {                                                                                             \
+        comparison_pair_##suffix(pairs, a[i], b[i], i, options);                                  \
+    }                                                                                             \
     DEFINE_COMPARE(suffix, type, 1, judge_##suffix)
 ELEMENT_MAP(DEFINE_COMPARE_ROW)
 
-#define DEFINE_COMPARE_COMPLEX(suffix, type)                                                  \
-    static void judge_##suffix(gmv_comparison_partial *partial, const type *a, const type *b, \
-                               uint64_t i, const comparison_options *options)                 \
-    {                                                                                         \
-        comparison_pair_##suffix(partial, a[2 * i], a[2 * i + 1], b[2 * i], b[2 * i + 1], i,  \
-                                 options);                                                    \
-    }                                                                                         \
+#define DEFINE_COMPARE_COMPLEX(suffix, type)                                                      \
+    static void judge_##suffix(comparison_pairs *pairs, const type *a, const type *b, uint64_t i, \
+                               const comparison_options *options)                                 \
+    {                                                                                             \
+        comparison_pair_##suffix(pairs, a[2 * i], a[2 * i + 1], b[2 * i], b[2 * i + 1], i,        \
+                                 options);                                                        \
+    }                                                                                             \
     DEFINE_COMPARE(suffix, type, 2, judge_##suffix)
 DEFINE_COMPARE_COMPLEX(c8, uint32_t)
 DEFINE_COMPARE_COMPLEX(c16, uint64_t)

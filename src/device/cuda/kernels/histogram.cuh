@@ -10,6 +10,35 @@
 
 #define HISTOGRAM_SHARED 2048u
 
+/*
+ * A thread's elements are `first`, first + 32, ...: a warp's loads lie side by side. `row` is that
+ * of the warp's first 32, in units of 32 elements.
+ */
+typedef struct histogram_elements {
+    uint64_t row;
+    uint64_t first;
+    uint32_t lane;
+} histogram_elements;
+
+DEVICE histogram_elements histogram_elements_of(uint32_t pieces)
+{
+    histogram_elements place;
+    place.lane = thread_index() % WARP_THREADS;
+    place.row = (block_index() * BLOCK_WARPS + thread_index() / WARP_THREADS) * pieces;
+    place.first = place.row * WARP_THREADS + place.lane;
+    return place;
+}
+
+/* Whether element k of the thread's is there and valid. */
+DEVICE bool histogram_is_valid(histogram_elements place, uint32_t k, cuda_bits validity, uint64_t n)
+{
+    if (place.first + k * WARP_THREADS >= n)
+        return false;
+    if (validity.address == 0)
+        return true;
+    return bits_word(validity, (place.row + k) * WARP_THREADS, n) >> place.lane & 1;
+}
+
 #ifdef __CUDACC__
 #    define HISTOGRAM_BEGIN(n_counts)                                                      \
         __shared__ uint32_t own[HISTOGRAM_SHARED];                                         \
@@ -70,12 +99,12 @@ DEVICE uint64_t histogram_place(const cuda_histogram_args *args, uint64_t index)
 
 KERNEL(histogram, cuda_histogram_args)
 {
-    const reduce_place place = reduce_place_of(GMV_CUDA_HISTOGRAM_PIECES);
+    const histogram_elements place = histogram_elements_of(GMV_CUDA_HISTOGRAM_PIECES);
     const uint64_t n_counts = args.n_bins + 4;
     HISTOGRAM_BEGIN(n_counts)
     NO_UNROLL
     for (uint32_t k = 0; k < GMV_CUDA_HISTOGRAM_PIECES; k++) {
-        if (!reduce_is_valid(place, k, args.validity, args.n))
+        if (!histogram_is_valid(place, k, args.validity, args.n))
             continue;
         uint64_t count = histogram_place(&args, place.first + k * WARP_THREADS);
         HISTOGRAM_COUNT(args.counts, count);

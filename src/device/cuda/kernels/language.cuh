@@ -31,10 +31,14 @@ typedef struct block16 {
 #    define KERNEL(name, type)                                         \
         extern "C" __global__ void __launch_bounds__(GMV_CUDA_THREADS) \
             gmv_##name(const __grid_constant__ type args)
-#    define DEVICE    static __device__ __forceinline__
-#    define UNROLL    _Pragma("unroll")
-#    define UNROLL_4  _Pragma("unroll 4")
-#    define NO_UNROLL _Pragma("unroll 1")
+#    define DEVICE static __device__ __forceinline__
+/* What is rare or long, and so is there once, not in every kernel. */
+#    define DEVICE_CALL       static __device__ __noinline__
+#    define UNROLL            _Pragma("unroll")
+#    define UNROLL_4          _Pragma("unroll 4")
+#    define NO_UNROLL         _Pragma("unroll 1")
+#    define UNROLL_BY_(times) _Pragma(#    times)
+#    define UNROLL_BY(times)  UNROLL_BY_(unroll times)
 
 DEVICE uint32_t thread_index(void)
 {
@@ -165,6 +169,17 @@ DEVICE uint32_t funnel_right(uint32_t low, uint32_t high, uint32_t shift)
 DEVICE uint32_t add_products(uint32_t a, uint32_t b, uint32_t value)
 {
     return __dp4a(a, b, value);
+}
+
+/* Each of four bytes by itself. */
+DEVICE uint32_t bytes_min(uint32_t a, uint32_t b)
+{
+    return __vminu4(a, b);
+}
+
+DEVICE uint32_t bytes_max(uint32_t a, uint32_t b)
+{
+    return __vmaxu4(a, b);
 }
 
 DEVICE uint64_t atomic_add(uint64_t *address, uint64_t value)
@@ -313,9 +328,11 @@ DEVICE block16 block_before(block16 own)
 /* As many blocks have to be resident at once: the compiler keeps to as many registers. */
 #    define KERNEL_RESIDENT(name, type, blocks) KERNEL(name, type)
 #    define DEVICE                              static inline __attribute__((unused))
+#    define DEVICE_CALL                         DEVICE
 #    define UNROLL
 #    define UNROLL_4
 #    define NO_UNROLL
+#    define UNROLL_BY(times)
 
 /* Which thread is running; set by the emulator. */
 typedef struct cuda_emulated {
@@ -396,6 +413,19 @@ DEVICE uint32_t add_products(uint32_t a, uint32_t b, uint32_t value)
     for (uint32_t i = 0; i < 32; i += 8)
         value += (a >> i & 0xff) * (b >> i & 0xff);
     return value;
+}
+
+DEVICE uint32_t bytes_max(uint32_t a, uint32_t b)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < 32; i += 8)
+        most |= ((a >> i & 0xff) > (b >> i & 0xff) ? a : b) & 0xffu << i;
+    return most;
+}
+
+DEVICE uint32_t bytes_min(uint32_t a, uint32_t b)
+{
+    return ~bytes_max(~a, ~b);
 }
 
 DEVICE uint64_t atomic_add(uint64_t *address, uint64_t value)

@@ -9,42 +9,95 @@
 #include "device/cuda/kernels/bits.cuh"
 #include "device/elements.h"
 
-/* Elements that a thread has of a tile, by the bits of one: as device/tiles.h says. */
-#define REDUCE_PIECES(bits) ((bits) <= 32 ? 32u : 1024u / (bits))
+/* Blocks of 16 bytes that a thread has of a tile, and those of its that lie between two others. */
+#define REDUCE_PIECES 16u
+#define REDUCE_STRIDE WARP_THREADS
 
-/*
- * A thread's elements are `first`, first + 32, ...: a warp's loads lie side by side. `row` is that
- * of the warp's first 32, in units of 32 elements.
- */
-typedef struct reduce_place {
-    uint64_t row;
-    uint64_t first;
-    uint32_t lane;
-} reduce_place;
+/* Blocks that a multiprocessor has registers for: 64 for a thread. */
+#define REDUCE_RESIDENT 4
 
-DEVICE reduce_place reduce_place_of(uint32_t pieces)
+/* Elements of `bits` bits in one of them. */
+#define REDUCE_ELEMENTS(bits) (128u / (bits))
+
+/* Pieces first, first + REDUCE_STRIDE, ... are a thread's: a warp's loads lie side by side. */
+DEVICE uint64_t reduce_first_piece(void)
 {
-    reduce_place place;
-    place.lane = thread_index() % WARP_THREADS;
-    place.row = (block_index() * BLOCK_WARPS + thread_index() / WARP_THREADS) * pieces;
-    place.first = place.row * WARP_THREADS + place.lane;
-    return place;
+    return (block_index() * BLOCK_WARPS + thread_index() / WARP_THREADS) *
+               (REDUCE_PIECES * WARP_THREADS) +
+           thread_index() % WARP_THREADS;
 }
 
-DEVICE bool reduce_is_inside(reduce_place place, uint32_t pieces, uint64_t n)
+/* An array of n elements as a string of bits. */
+DEVICE bit_source reduce_source(uint64_t address, uint64_t n, uint32_t bits)
 {
-    return place.first + (uint64_t)(pieces - 1) * WARP_THREADS < n;
+    cuda_bits array = {address, 0};
+    return source_of(array, n * bits);
 }
 
-/* Whether element k of the thread's is there and valid. */
-DEVICE bool reduce_is_valid(reduce_place place, uint32_t k, cuda_bits validity, uint64_t n)
+/* A piece near an end: bytes that are not the array's are 0. Arguments are a bit_source's. */
+DEVICE_CALL block16 reduce_edge_piece(uint64_t begin, uint64_t end, uint32_t shift, uint64_t piece)
 {
-    if (place.first + k * WARP_THREADS >= n)
-        return false;
-    if (validity.address == 0)
-        return true;
-    return bits_word(validity, (place.row + k) * WARP_THREADS, n) >> place.lane & 1;
+    const bit_source source = {begin, end, begin & ~UINT64_C(15), shift};
+    uint64_t at = source.blocks + 16 * piece;
+    block16 first = source_block(&source, at), none = {0, 0};
+    if (shift == 0)
+        return first;
+    return block_funnel(first, at + 16 < end ? source_block(&source, at + 16) : none, shift);
 }
+
+/* Whether n_pieces pieces, and what of the next ones they are shifted from, are inside. */
+DEVICE bool reduce_is_inside(bit_source source, uint64_t first, uint32_t n_pieces)
+{
+    uint64_t at = source.blocks + 16 * first, last = at + 16 * (n_pieces - 1) * REDUCE_STRIDE;
+    return source_holds(&source, at, last + (source.shift ? 16 : 0));
+}
+
+/* Pieces that are inside: all loads are under way before the first one is needed. */
+#define REDUCE_LOAD(source, first, n_pieces, out)                                                \
+    do {                                                                                         \
+        const uint64_t at_ = (source).blocks + 16 * (first);                                     \
+        UNROLL                                                                                   \
+        for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                                             \
+            (out)[i_] = load128(at_ + 16 * i_ * REDUCE_STRIDE);                                  \
+        if ((source).shift) {                                                                    \
+            UNROLL                                                                               \
+            for (uint32_t i_ = 0; i_ < (n_pieces); i_++)                                         \
+                (out)[i_] = block_funnel((out)[i_], load128(at_ + 16 * i_ * REDUCE_STRIDE + 16), \
+                                         (source).shift);                                        \
+        }                                                                                        \
+    } while (0)
+
+/* Has the second cache get the pieces that the next turn loads. */
+DEVICE void reduce_prefetch(bit_source source, uint64_t first, uint32_t n_pieces)
+{
+    UNROLL
+    for (uint32_t i = 0; i < n_pieces; i++)
+        prefetch(source.blocks + 16 * (first + i * REDUCE_STRIDE));
+}
+
+/* One bit for each element of a piece: whether it is there and valid. */
+DEVICE uint32_t reduce_valid_bits(cuda_bits validity, uint64_t piece, uint32_t elements, uint64_t n)
+{
+    uint64_t index = piece * elements, left = index < n ? n - index : 0;
+    uint32_t all = (uint32_t)low_ones(left < elements ? left : elements);
+    return validity.address && all ? bits_word(validity, index, n) & all : all;
+}
+
+/* Element `i` of some pieces. */
+#define REDUCE_ELEMENT(type, bits, pieces, i)                                                \
+    ((type)((i) % REDUCE_ELEMENTS(bits) * (bits) < 64                                        \
+                ? (pieces)[(i) / REDUCE_ELEMENTS(bits)].low >> (i) % (64u / (bits)) * (bits) \
+                : (pieces)[(i) / REDUCE_ELEMENTS(bits)].high >> (i) % (64u / (bits)) * (bits)))
+
+/* Changes bits of element `i`: those that `change` has. */
+#define REDUCE_CHANGE(bits, pieces, i, change)                                  \
+    do {                                                                        \
+        uint64_t change_ = (uint64_t)(change) << (i) % (64u / (bits)) * (bits); \
+        if ((i) % REDUCE_ELEMENTS(bits) * (bits) < 64)                          \
+            (pieces)[(i) / REDUCE_ELEMENTS(bits)].low ^= change_;               \
+        else                                                                    \
+            (pieces)[(i) / REDUCE_ELEMENTS(bits)].high ^= change_;              \
+    } while (0)
 
 /*
  * All threads of a block call name(mine); true in the one that has got the merged partial. On the
