@@ -12,7 +12,7 @@
 
 #define TILE_MAX   HOST_LOOP_MAX
 #define TILE_WORDS (TILE_MAX / 64)
-#define BLOCK    64u /* elements that are looked at together */
+#define BLOCK      64u /* elements that are looked at together */
 
 typedef struct client_u8 {
     uint8_t value;

@@ -145,6 +145,13 @@ typedef struct thread_statistics {
     uint64_t low, high;
 } thread_statistics;
 
+DEVICE thread_statistics thread_begin(void)
+{
+    thread_statistics mine = {0};
+    mine.done = statistics_none();
+    return mine;
+}
+
 DEVICE void thread_turn(thread_statistics *mine)
 {
     if (mine->n_turn == 0)
@@ -244,7 +251,7 @@ DEVICE_CALL uint32_t batch_valid_bits(cuda_bits validity, uint64_t n, uint64_t f
         const bit_source source = reduce_source(args.input, args.n, bits);                        \
         uint64_t first = reduce_first_piece();                                                    \
         const bool inside = reduce_is_inside(source, first, REDUCE_PIECES);                       \
-        thread_statistics mine = {statistics_none()};                                             \
+        thread_statistics mine = thread_begin();                                                  \
         type all_min = (type) ~(type)0, all_max = 0;                                              \
         NO_UNROLL                                                                                 \
         for (uint32_t batch = 0; batch < REDUCE_PIECES / STATISTICS_PIECES(bits); batch++) {      \
