@@ -7,11 +7,11 @@
  * Both backends take an array in the same tiles and merge these in order, and both compute with
  * doubles, so that what they answer differs by rounding alone. With u = 2^-53 and S the sum of all
  * |x|, a sum of floats is within 128 u S of the exact one, so two of them are within 256 u S of
- * each other; means are within 128 u of the largest |x| of the exact one. The squares of deviations, added, are within a
- * factor of 1 +- 4096 u (1 + |mean| / std), and 0 where all elements are the same. Where numbers are
- * subnormal, each of the n operations may add 2^-1074 to these. Counts, extremes, sums of integers and indices are
- * the same on both, and so are differences but those of complex numbers (4 u) and relative ones
- * (8 u).
+ * each other; means are within 128 u of the largest |x| of the exact one. The squares of
+ * deviations, added, are within a factor of 1 +- 4096 u (1 + |mean| / std), and 0 where all
+ * elements are the same. Where numbers are subnormal, each of the n operations may add 2^-1074 to
+ * these. Counts, extremes, sums of integers and indices are the same on both, and so are
+ * differences but those of complex numbers (4 u) and relative ones (8 u).
  */
 #ifndef GMV_DEVICE_REDUCTIONS_H
 #define GMV_DEVICE_REDUCTIONS_H
