@@ -158,7 +158,7 @@ static void test_slow_reader(void)
     static support_server s;
     support_start(&s, NULL);
     int fd = stream_open(&s);
-    add_events(&s, 200000); /* far more than sockets and ring hold */
+    add_events(&s, 200000);                           /* far more than sockets and ring hold */
     check(stream_count(fd, "event: missed", 1) >= 1); /* several may come in one read */
     close(fd);
     support_stop(&s, 5000);
