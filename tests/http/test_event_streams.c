@@ -101,10 +101,13 @@ static void test_no_thread_is_held(void)
     support_stop(&s, 5000);
 }
 
-/* Reads to the end of a stream; tells whether it ended as HTTP wants it. */
+/*
+ * Reads to the end of a stream; tells whether it ended as HTTP wants it. The end of the chunk
+ * before may have been read already, and nothing but the last chunk has an empty line behind a 0.
+ */
 static void *read_to_end(void *argument)
 {
-    return stream_count(*(const int *)argument, "\r\n0\r\n\r\n", 1) == 1 ? argument : NULL;
+    return stream_count(*(const int *)argument, "0\r\n\r\n", 1) == 1 ? argument : NULL;
 }
 
 static void test_drain_ends_streams(void)
