@@ -41,10 +41,10 @@ class Driver:
     """What CuPy does not tell: asked of the CUDA driver, in CuPy's context."""
 
     def __init__(self):
-        self.library = ctypes.CDLL("libcuda.so.1")
+        self._functions = ctypes.CDLL("libcuda.so.1")
 
     def call(self, name, *arguments):
-        result = getattr(self.library, name)(*arguments)
+        result = getattr(self._functions, name)(*arguments)
         if result != 0:
             sys.exit(f"{name}: {result}")
 

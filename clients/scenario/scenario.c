@@ -13,12 +13,12 @@
 #include "api/TablesAPI.h"
 #include "api/ViewsAPI.h"
 
-#define REQUIRE(what)                                                                     \
-    do {                                                                                  \
-        if (!(what)) {                                                                    \
+#define REQUIRE(what)                                                                              \
+    do {                                                                                           \
+        if (!(what)) {                                                                             \
             fprintf(stderr, "line %d: %s (status %ld)\n", __LINE__, #what, client->response_code); \
-            exit(1);                                                                      \
-        }                                                                                 \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 static apiClient_t *client;
@@ -71,7 +71,8 @@ static column_t *create_column(char *data, char *mask, char *session)
 {
     column_type_request_t type = {.name = gmvd_column_type_request_NAME_FLOAT32};
     int size = 10;
-    create_column_request_t request = {.type = &type, .size = &size, .data = data, .null_mask = mask};
+    create_column_request_t request = {
+        .type = &type, .size = &size, .data = data, .null_mask = mask};
     return ColumnsAPI_createColumn(client, &request, session, NULL);
 }
 

@@ -55,20 +55,20 @@ class Mapped(NamedTuple):
 class Driver:
     def __init__(self) -> None:
         try:
-            self.library = ctypes.CDLL("libcuda.so.1")
+            self._functions = ctypes.CDLL("libcuda.so.1")
         except OSError as error:
             raise CudaError(f"CUDA arrays need the NVIDIA driver: {error}") from None
         self._contexts: Dict[int, ctypes.c_void_p] = {}
         self.call("cuInit", 0)
 
     def call(self, name: str, *arguments: Any) -> None:
-        result = getattr(self.library, name)(*arguments)
+        result = getattr(self._functions, name)(*arguments)
         if result != 0:
             raise CudaError(f"{name} failed: {self.error_text(result)}")
 
     def error_text(self, result: int) -> str:
         text = ctypes.c_char_p()
-        self.library.cuGetErrorString(ctypes.c_int(result), ctypes.byref(text))
+        self._functions.cuGetErrorString(ctypes.c_int(result), ctypes.byref(text))
         return f"{text.value.decode()} ({result})" if text.value else str(result)
 
     @contextlib.contextmanager
