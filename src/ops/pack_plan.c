@@ -14,12 +14,11 @@
 #include "ops/packed_priv.h"
 
 /*
- * Host memory that one call may take: partitions times columns, a partition itself counting as
- * four. A short list of splits over many columns would otherwise ask for more memory than the
- * machine has.
+ * Host memory that one call may take: splits times columns, and splits alone. A short list of
+ * splits over many columns would otherwise ask for more memory than the machine has.
  */
-#define PACK_ENTRIES_MAX       (1u << 20)
-#define PACK_PARTITION_ENTRIES 4
+#define PACK_ENTRIES_MAX (1u << 20)
+#define PACK_SPLITS_MAX  (1u << 18)
 
 #define PLAN_WIDTHS  5 /* 1, 2, 4, 8, 16 bytes */
 #define PLAN_CLASSES (3 * PLAN_WIDTHS)
@@ -274,14 +273,13 @@ static gmv_status plan_count_entries(const gmv_table *table, size_t n_splits, ui
     uint64_t n_entries = 0;
     for (uint32_t i = 0; i < table->n_columns; i++)
         n_entries += table->columns[i]->n_entries;
-    const uint64_t per_partition = n_entries + PACK_PARTITION_ENTRIES;
-    if (n_splits >= PACK_ENTRIES_MAX || per_partition > PACK_ENTRIES_MAX ||
-        (n_splits + 1) * per_partition > PACK_ENTRIES_MAX)
-        return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, n_splits > 0 ? "/splits" : NULL,
+    if (n_splits >= PACK_SPLITS_MAX || GMV_MAX(n_splits, 1) * n_entries > PACK_ENTRIES_MAX)
+        return gmv_fail(err, GMV_ERR_VALUE, n_splits > 0 ? "/splits" : NULL,
                         "%zu splits of %llu columns, children included, are too many for one call: "
-                        "partitions times (columns + %d) may be %u; split in several calls",
-                        n_splits, (unsigned long long)n_entries, PACK_PARTITION_ENTRIES,
-                        PACK_ENTRIES_MAX);
+                        "splits times columns may be %u, and there may be %u splits; split in "
+                        "several calls",
+                        n_splits, (unsigned long long)n_entries, PACK_ENTRIES_MAX,
+                        PACK_SPLITS_MAX - 1);
     *out_n = n_entries;
     return GMV_OK;
 }

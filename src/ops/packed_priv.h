@@ -50,7 +50,8 @@ typedef struct gmv_pack_plan {
  *
  * @retval GMV_ERR_DTYPE_UNSUPPORTED  EMPTY or DICTIONARY32 with rows
  * @retval GMV_ERR_VALUE              children that do not fit their column
- * @retval GMV_ERR_QUOTA_EXCEEDED     more partitions times columns than one call may make, or bytes
+ * @retval GMV_ERR_VALUE              more splits times columns than one call may make
+ * @retval GMV_ERR_QUOTA_EXCEEDED     more bytes than one call may make
  * Freed by gmv__pack_plan_fini, which leaves handles and results alone.
  */
 GMV_NODISCARD gmv_status gmv__pack_plan_init(gmv_pack_plan *plan, gmv_operation *operation,

@@ -312,7 +312,7 @@ Test(contiguous_split, more_partitions_than_one_call_may_make_are_refused)
     int64_t *splits = calloc(n, sizeof *splits);
     cr_assert_not_null(splits);
     const census before = world_census(&w);
-    cr_assert_eq(try_split(&w, table, splits, n), GMV_ERR_QUOTA_EXCEEDED);
+    cr_assert_eq(try_split(&w, table, splits, n), GMV_ERR_VALUE);
     cr_assert_str_eq(w.err.pointer, "/splits");
     census_assert_equal(before, world_census(&w));
     free(splits);

@@ -536,12 +536,12 @@ Test(pack, a_tree_with_more_columns_than_one_call_takes_is_refused)
     gmv_column *column = integers(&w, GMV_CUDF_INT8, 1);
     for (int level = 0; level < 18; level++)
         column = unchecked(&w, GMV_CUDF_STRUCT, 1, NULL, NULL, (gmv_column *[]){column, column}, 2);
-    static const int64_t splits[] = {0, 1};
+    static const int64_t splits[] = {0, 1, 1};
     gmv_table *table = world_table(&w, &column, 1);
     gmv_packed **packed = NULL;
     size_t n = 0;
-    cr_assert_eq(gmv_contiguous_split(&w.operation, table, splits, 2, NULL, &packed, &n, &w.err),
-                 GMV_ERR_QUOTA_EXCEEDED);
+    cr_assert_eq(gmv_contiguous_split(&w.operation, table, splits, 3, NULL, &packed, &n, &w.err),
+                 GMV_ERR_VALUE);
     cr_assert_str_eq(w.err.pointer, "/splits");
     gmv_packed *whole = world_pack(&w, table);
     cr_assert_eq(whole->metadata.n_entries, (2u << 18) - 1);

@@ -42,7 +42,7 @@ GMV_NODISCARD gmv_status gmv_pack(gmv_operation *operation, gmv_table *table,
  * One partition more than splits; none for a table of no columns and no rows, whatever the splits.
  * *out_packed is an array of *out_n held handles, freed by the caller with gmv_free.
  *
- * @retval GMV_ERR_QUOTA_EXCEEDED  too many partitions for one call ("/splits")
+ * @retval GMV_ERR_VALUE           more than 2^20 splits times columns ("/splits")
  * @retval GMV_ERR_INDEX  a split past the rows (the last one is looked at first), "/splits/N"
  * @retval GMV_ERR_VALUE  negative, or below the one before, "/splits/N"
  */
