@@ -13,15 +13,16 @@
 #include <gmv/base/alloc.h>
 #include <gmv/base/num.h>
 
-/* A marked number is the mark, a letter (integer or real) and the digits as they came. */
-#define MARK_LENGTH     20
+/*
+ * A marked number is a NUL, a letter (integer or real) and the digits as they came. No text that is
+ * read can hold a NUL, bare or escaped, so none can pass for one.
+ */
+#define MARK_ESCAPED    "\\u0000"
 #define MARK_INTEGER    'i'
 #define MARK_REAL       'r'
 #define INT64_DIGITS    18 /* so many digits always fit */
 #define REAL_DIGITS_MAX 300
 
-static char reader_mark[MARK_LENGTH];
-static bool reader_ready;
 static pthread_once_t reader_once = PTHREAD_ONCE_INIT;
 
 /* ---- memory
@@ -87,16 +88,9 @@ static void __attribute__((constructor)) reader_take_over_memory(void)
     json_set_alloc_funcs(reader_allocate, reader_release);
 }
 
-static void reader_set_up(void)
+static void reader_seed(void)
 {
-    static const char alphabet[] = "0123456789abcdefghijklmnopqrstuv";
-    unsigned char bytes[MARK_LENGTH];
     json_object_seed(0);
-    if (!gmv_random_bytes(bytes, sizeof bytes))
-        return;
-    for (size_t i = 0; i < MARK_LENGTH; i++)
-        reader_mark[i] = alphabet[bytes[i] & 31];
-    reader_ready = true;
 }
 
 /* ---- the scan
@@ -124,19 +118,27 @@ static gmv_status reader_fail_at(const char *text, size_t at, const char *what, 
                     column);
 }
 
+static bool reader_is_escaped_nul(const reader_scan *scan)
+{
+    static const size_t length = sizeof MARK_ESCAPED - 1;
+    return scan->length - scan->at >= length &&
+           memcmp(scan->text + scan->at, MARK_ESCAPED, length) == 0;
+}
+
 /* Skips a string whose opening quote is at `at`. An unclosed one runs to the end; jansson says so.
  */
 static gmv_status reader_scan_string(reader_scan *scan, gmv_error *err)
 {
     for (scan->at++; scan->at < scan->length && scan->text[scan->at] != '"'; scan->at++) {
         if (scan->text[scan->at] == '\0')
-            break;
-        if (scan->text[scan->at] == '\\' && scan->at + 1 < scan->length &&
-            scan->text[scan->at + 1] != '\0')
+            return reader_fail_at(scan->text, scan->at, "a NUL byte", err);
+        if (scan->text[scan->at] != '\\')
+            continue;
+        if (reader_is_escaped_nul(scan))
+            return reader_fail_at(scan->text, scan->at, "a NUL character in a string", err);
+        if (scan->at + 1 < scan->length && scan->text[scan->at + 1] != '\0')
             scan->at++;
     }
-    if (scan->at < scan->length && scan->text[scan->at] == '\0')
-        return reader_fail_at(scan->text, scan->at, "a NUL byte", err);
     scan->at++;
     return GMV_OK;
 }
@@ -216,8 +218,7 @@ static void reader_mark_number(reader_scan *scan, size_t start, size_t end, char
 {
     gmv_strbuf *out = &scan->rewritten;
     gmv_strbuf_append(out, scan->text + scan->copied, start - scan->copied);
-    gmv_strbuf_putc(out, '"');
-    gmv_strbuf_append(out, reader_mark, MARK_LENGTH);
+    gmv_strbuf_append(out, "\"" MARK_ESCAPED, sizeof "\"" MARK_ESCAPED - 1);
     gmv_strbuf_putc(out, letter);
     gmv_strbuf_append(out, scan->text + start, end - start);
     gmv_strbuf_putc(out, '"');
@@ -296,9 +297,6 @@ static const char *reader_fault(enum json_error_code code)
         return "bytes that are not UTF-8";
     case json_error_duplicate_key:
         return "a member is given twice";
-    case json_error_null_character:
-    case json_error_null_byte_in_key:
-        return "a NUL character in a string";
     default:
         return "not well-formed JSON";
     }
@@ -317,7 +315,8 @@ static bool reader_load_guarded(reader_parse *parse, const char *text, size_t le
         *out_root = NULL;
         return false;
     }
-    *out_root = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, out_fault);
+    *out_root = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL,
+                           out_fault);
     reader_current = NULL;
     reader_unlink(&parse->ring);
     return true;
@@ -343,9 +342,7 @@ static gmv_status reader_load(const char *text, size_t length, bool rewritten, j
 gmv_status gmv_json_parse(const char *text, size_t length, json_t **out_root, gmv_error *err)
 {
     *out_root = NULL;
-    pthread_once(&reader_once, reader_set_up);
-    if (!reader_ready)
-        return gmv_fail(err, GMV_ERR_INTERNAL, NULL, "the system has no randomness");
+    pthread_once(&reader_once, reader_seed);
     if (length == 0)
         return gmv_fail(err, GMV_ERR_JSON_MALFORMED, NULL, "the text is empty");
     reader_scan scan = {.text = text, .length = length};
@@ -366,10 +363,10 @@ static const char *reader_marked(const json_t *value, size_t *out_length)
 {
     size_t length = json_string_length(value);
     const char *text = json_string_value(value);
-    if (length <= MARK_LENGTH || memcmp(text, reader_mark, MARK_LENGTH) != 0)
+    if (length == 0 || text[0] != '\0')
         return NULL;
-    *out_length = length - MARK_LENGTH;
-    return text + MARK_LENGTH;
+    *out_length = length - 1;
+    return text + 1;
 }
 
 gmv_json_type gmv_json_type_of(const json_t *value)

@@ -2,8 +2,8 @@
 /*
  * The only reader of JSON text. One scan goes over the bytes before jansson sees them: it bounds
  * the nesting, refuses NUL and a byte-order mark, and turns numbers that jansson cannot hold
- * (integers beyond int64, reals that overflow) into marked strings. The mark is random and new in
- * each process, so no string from outside can pass for a number.
+ * (integers beyond int64, reals that overflow) into marked strings. The mark is a NUL, so no string
+ * from outside can pass for a number.
  *
  * For codec alone: other floors use decode.h, which shows no jansson type.
  */

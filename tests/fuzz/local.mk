@@ -113,7 +113,9 @@ if !GMV_FUZZ
 TESTS += $(fuzz_targets)
 endif
 
+# A seed of 0 is a new one at every run.
 FUZZ_SECONDS = 60
+FUZZ_SEED = 0
 .PHONY: fuzz
 fuzz: $(fuzz_targets)
 	@test '$(FUZZ_BY)' = libfuzzer || \
@@ -122,6 +124,6 @@ fuzz: $(fuzz_targets)
 	  name=$${target##*/fuzz_}; \
 	  mkdir -p "fuzz-$$name" || exit 1; \
 	  echo "$$name, $(FUZZ_SECONDS) s"; \
-	  ./$$target -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -timeout=10 -print_final_stats=1 \
+	  ./$$target -max_total_time=$(FUZZ_SECONDS) -seed=$(FUZZ_SEED) -max_len=4096 -timeout=10 -print_final_stats=1 \
 	    -artifact_prefix="fuzz-$$name/" "fuzz-$$name" "$(srcdir)/tests/fuzz/corpus/$$name" || exit 1; \
 	done
