@@ -178,17 +178,20 @@ def latency(build, rounds, seconds):
             packed = gmvd.json("POST", f"/v1/tables/{table['id']}/pack", {})
             gmvd.call("DELETE", f"/v1/packed/{packed['id']}")
 
-    def download():
-        while not stop.is_set():
-            subprocess.run(["curl", "-s", "-o", "/dev/null", f"{gmvd.url}/v1/views/{big['id']}/data"], check=True)
+    def downloads_of(url):
+        def download():
+            while not stop.is_set():
+                subprocess.run(["curl", "-s", "-o", "/dev/null", url], check=True)
 
-    def beside(works):
+        return download
+
+    def beside(works, port=gmvd.port, request=get):
         stop.clear()
         threads = [threading.Thread(target=work) for work in works]
         for thread in threads:
             thread.start()
         time.sleep(0.5)
-        found = paced(build, gmvd.port, seconds, *get)
+        found = paced(build, port, seconds, *request)
         stop.set()
         for thread in threads:
             thread.join()
@@ -200,14 +203,36 @@ def latency(build, rounds, seconds):
         rows["4 KiB kernel, idle"].append(paced(build, gmvd.port, seconds, *kernel))
         rows[f"beside {pack_gib} GiB packs"].append(beside([pack]))
         for count in (4, 8):
-            rows[f"beside {count} downloads of 1 GiB"].append(beside([download] * count))
+            rows[f"beside {count} downloads of 1 GiB"].append(beside([downloads_of(f"{gmvd.url}/v1/views/{big['id']}/data")] * count))
     for name, found in rows.items():
         p50, p99 = (median(row[key] for row in found) for key in ("p50", "p99"))
         ratio = median(row["p99"] / idle["p99"] for row, idle in zip(found, rows["idle"]))
         print(f"paced GET, {name:28} p50 {p50:7.1f} us  p99 {p99:7.1f} us   p99/idle {ratio:.2f}")
     difference = median(row["p50"] - idle["p50"] for row, idle in zip(rows["4 KiB kernel, idle"], rows["idle"]))
     print(f"4 KiB kernel over that GET, p50: {difference:.1f} us more")
+    if shutil.which("nginx") and BACKEND == "host":
+        latency_of_nginx(rounds, beside, gmvd.port, downloads_of)
     gmvd.stop()
+
+
+def latency_of_nginx(rounds, beside, port, downloads_of):
+    """What the same downloads cost where nginx sends them: to its own small answers, and to those of a gmvd that is idle beside it."""
+    with tempfile.TemporaryDirectory(dir=roomy_folder(GIB)) as folder:
+        for name, nbytes in (("small", 700), ("file", GIB)):
+            with open(pathlib.Path(folder) / name, "wb") as out:
+                os.posix_fallocate(out.fileno(), 0, nbytes)
+        nginx = Nginx(folder, port % 20000 + 20013, f"root {folder}; sendfile on;", "0,1")
+        own, small = int(nginx.url.rsplit(":", 1)[1]), ("GET", "/small")
+        load = [downloads_of(f"{nginx.url}/file")] * 8
+        rows = {"nginx, idle": [], "nginx, beside its 8 downloads": [], "gmvd, beside nginx's 8 downloads": []}
+        for _ in range(rounds):
+            rows["nginx, idle"].append(beside([], own, small))
+            rows["nginx, beside its 8 downloads"].append(beside(load, own, small))
+            rows["gmvd, beside nginx's 8 downloads"].append(beside(load))
+        nginx.stop()
+    for name, found in rows.items():
+        p50, p99 = (median(row[key] for row in found) for key in ("p50", "p99"))
+        print(f"paced GET, {name:34} p50 {p50:7.1f} us  p99 {p99:7.1f} us")
 
 
 def pinned_copies(nbytes, rounds):

@@ -1065,6 +1065,7 @@ void gmv__exchange_on_completed(void *context, struct MHD_Connection *connection
     gmv_exchange *exchange = *request_context;
     *request_context = NULL;
     if (exchange) {
+        gmv__senders_leave(exchange);
         if (exchange->is_suspended)
             exchange_take_outcome(exchange);
         bool is_cut = code == MHD_REQUEST_TERMINATED_CLIENT_ABORT ||

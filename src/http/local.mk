@@ -34,6 +34,7 @@ libgmvd_http_la_SOURCES = \
 	src/http/router.h \
 	src/http/routes.c \
 	src/http/routes.def \
+	src/http/senders.c \
 	src/http/server.c \
 	src/http/server.h \
 	src/http/server_priv.h \

@@ -298,8 +298,10 @@ static struct MHD_Response *respond_create_bytes(gmv_exchange *exchange, gmv_ans
         return NULL;
     }
     reply->has_bytes = false;
-    if (!exchange->is_head_request)
+    if (!exchange->is_head_request) {
         gmv_metrics_count_transfer(exchange->server->service->metrics, false, plan.nbytes);
+        gmv__senders_join(exchange, plan.nbytes);
+    }
     if (MHD_add_response_header(response, "Accept-Ranges", "bytes") == MHD_NO) {
         MHD_destroy_response(response);
         return NULL;

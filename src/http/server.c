@@ -407,6 +407,7 @@ gmv_status gmv_server_start(gmv_service *service, const gmv_server_options *opti
     server->listen_fd = -1;
     server->stop_fd = -1;
     pthread_mutex_init(&server->jobs_lock, NULL);
+    gmv__senders_init(&server->senders);
     server_set_defaults(server);
     atomic_store(&service->draining, false);
     gmv_status status = server_open(server, err);
@@ -500,6 +501,7 @@ void gmv_server_destroy(gmv_server *server)
     server->service->router = NULL;
     gmv_metrics_destroy(server->service->metrics);
     server->service->metrics = NULL;
+    gmv__senders_fini(&server->senders);
     pthread_mutex_destroy(&server->jobs_lock);
     gmv_free(server);
 }

@@ -29,7 +29,7 @@
 #define GMV_INLINE_JSON_NBYTES  ((size_t)64 << 10)  /* longer bodies are parsed by a worker */
 #define GMV_DROP_NBYTES         ((uint64_t)8 << 20) /* of a refused body, before the answer */
 #define GMV_STAGING_NBYTES      ((size_t)1 << 20)
-#define GMV_SOCKET_SEND_NBYTES  (64 << 10) /* the kernel doubles it */
+#define GMV_SOCKET_SEND_NBYTES  (64 << 10) /* the kernel doubles it; see senders.c */
 #define GMV_CONNECTION_NBYTES   ((size_t)32 << 10)
 #define GMV_SURPLUS_CONNECTIONS 64 /* beyond the limit: they hear 503 instead of nothing */
 #define GMV_FETCH_NBYTES        ((uint64_t)64 << 10) /* of remote contents, before the answer */
@@ -38,12 +38,22 @@ typedef struct gmv_exchange gmv_exchange;
 typedef struct gmv_downloads gmv_downloads;
 typedef struct gmv_event_streams gmv_event_streams;
 
+/* Requests whose answers have big bodies, while these are sent. */
+typedef struct gmv_senders {
+    pthread_mutex_t lock;
+    /* all below guarded by lock */
+    gmv_exchange *first;
+    size_t count;
+    size_t nbytes; /* of the send buffer of each */
+} gmv_senders;
+
 struct gmv_server {
     gmv_service *service;
     gmv_server_options options;
     gmv_router *router;
     gmv_workers *workers;
     gmv_downloads *downloads;
+    gmv_senders senders;
     gmv_event_streams *event_streams;
     gmv_idempotency *idempotency;
     int64_t refreshed_at_ns; /* the maintenance thread's */
@@ -107,7 +117,8 @@ typedef enum gmv_task {
 
 struct gmv_exchange {
     gmv_job job;
-    gmv_exchange *previous, *next; /* in server->jobs */
+    gmv_exchange *previous, *next;               /* in server->jobs */
+    gmv_exchange *previous_sender, *next_sender; /* guarded by the lock of senders */
     gmv_server *server;
     struct MHD_Connection *connection;
     atomic_uint references;   /* the connection's, and a job's */
@@ -124,6 +135,8 @@ struct gmv_exchange {
     bool is_given_up;     /* seen is_abandoned: the worker's members are not ours any more */
     bool is_type_wrong;   /* refused with the first byte of the body */
     bool is_head_request;
+    bool is_sender;
+    int sender_fd;          /* of a sender */
     gmv_id session_id;      /* that the request bears; kind 0: none */
     char content_range[96]; /* copied: a worker may outlive the connection */
     size_t once_key_length; /* of its Idempotency-Key; 0: none */
@@ -196,6 +209,18 @@ void gmv__downloads_sweep(gmv_downloads *downloads);
  */
 struct MHD_Response *gmv__download_respond(gmv_exchange *exchange, const gmv_bytes *bytes,
                                            const gmv_body_plan *plan);
+
+/* ---- senders.c ---- */
+
+void gmv__senders_init(gmv_senders *senders);
+void gmv__senders_fini(gmv_senders *senders);
+
+/* A body of so many bytes is about to be sent; on the HTTP thread, as the next. */
+void gmv__senders_join(gmv_exchange *exchange, uint64_t body_nbytes);
+
+/* The answer is sent or given up, and the socket not closed yet. A request that has not joined:
+ * nothing. */
+void gmv__senders_leave(gmv_exchange *exchange);
 
 /* ---- event_streams.c ---- */
 

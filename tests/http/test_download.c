@@ -7,6 +7,7 @@
 
 #include "support.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -385,6 +386,71 @@ static void test_stop_amid_downloads(void)
     }
 }
 
+/* ---- send buffers ---- */
+
+/* The depth of the send buffer behind a client's connection, whose socket is in this process. */
+static int send_buffer_nbytes(int client_fd)
+{
+    struct sockaddr_in own = {0}, peer;
+    socklen_t length = sizeof own;
+    check(getsockname(client_fd, (struct sockaddr *)&own, &length) == 0, "no name");
+    for (int fd = 0; fd < 1024; fd++) {
+        int nbytes;
+        length = sizeof peer;
+        if (getpeername(fd, (struct sockaddr *)&peer, &length) != 0 ||
+            peer.sin_port != own.sin_port || fd == client_fd)
+            continue;
+        length = sizeof nbytes;
+        return getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &nbytes, &length) == 0 ? nbytes : -1;
+    }
+    return -1;
+}
+
+static bool send_buffer_becomes(int client_fd, int nbytes)
+{
+    int64_t deadline_ns = gmv_clock_monotonic_ns() + 20 * INT64_C(1000000000);
+    while (send_buffer_nbytes(client_fd) != nbytes) {
+        if (gmv_clock_monotonic_ns() > deadline_ns)
+            return false;
+        support_sleep_ms(2);
+    }
+    return true;
+}
+
+/* One sender has a deep buffer, several share it, and behind its body each is as it was. */
+static void test_send_buffers(void)
+{
+    const int usual = 128 << 10; /* as the kernel counts: twice what is asked for */
+    support_server s;
+    int clients[5];
+    char request[256];
+    open_server(&s, 0);
+    for (int i = 0; i < 5; i++) {
+        clients[i] = stalled_client(&s, 4 * MIB);
+        for (int before = 0; before <= i; before++)
+            check(send_buffer_becomes(clients[before], GMV_MAX(4 * usual / (i + 1), usual)),
+                  "%d of %d: %d", before, i + 1, send_buffer_nbytes(clients[before]));
+    }
+    print_request(request, "GET", MIB - 1, "");
+    int small = support_connect(&s);
+    (void)support_print(small, request);
+    support_answer answer = support_receive(small, false);
+    check(send_buffer_nbytes(small) == usual, "%d", send_buffer_nbytes(small));
+    support_answer_free(&answer);
+    close(small);
+    for (int i = 0; i < 5; i++) {
+        answer = support_receive(clients[i], false);
+        check_body(&answer, 4 * MIB, 0, "shared");
+        support_answer_free(&answer);
+        check(send_buffer_becomes(clients[i], usual), "%d", send_buffer_nbytes(clients[i]));
+        check(i == 4 || send_buffer_becomes(clients[4], GMV_MAX(4 * usual / (4 - i), usual)),
+              "%d are left: %d", 4 - i, send_buffer_nbytes(clients[4]));
+    }
+    for (int i = 0; i < 5; i++)
+        close(clients[i]);
+    support_stop(&s, 5000);
+}
+
 static const support_test tests[] = {
     {"every size comes whole", test_every_size},
     {"ranges cut across chunks", test_ranges},
@@ -397,6 +463,7 @@ static const support_test tests[] = {
     {"a short copy that fails is an error", test_failed_fetch},
     {"allocations may fail in turn", test_allocations_fail_in_turn},
     {"stopping cuts downloads", test_stop_amid_downloads},
+    {"senders share one budget of send buffers", test_send_buffers},
 };
 
 int main(int argc, char *argv[])
