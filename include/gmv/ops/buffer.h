@@ -110,8 +110,9 @@ GMV_NODISCARD gmv_status gmv_buffer_write(gmv_operation *operation, gmv_buffer *
                                           gmv_error *err);
 
 /*
- * An upload: memory that grows (doubling) as bytes arrive, then becomes a buffer. Each call may run
- * in another operation, one at a time. Memory held beyond the content is bounded by its size.
+ * An upload: pieces of memory that are filled as bytes arrive, then become a buffer. Each call may
+ * run in another operation, one at a time. A content of unknown length is held twice for a moment
+ * at its end.
  */
 typedef struct gmv_upload gmv_upload;
 
