@@ -6,6 +6,9 @@ libgmvd_http_la_SOURCES = \
 	src/http/events.c \
 	src/http/events.h \
 	src/http/exchange.c \
+	src/http/exchange_head.c \
+	src/http/exchange_jobs.c \
+	src/http/exchange_priv.h \
 	src/http/handle_batch.c \
 	src/http/handle_buffers.c \
 	src/http/handle_columns.c \

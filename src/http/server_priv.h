@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files that speak to libmicrohttpd share: server.c (threads, sockets, start and stop),
- * exchange.c (the life of one request), respond.c (its answer), download.c (bodies that lie on a
+ * exchange*.c (the life of one request), respond.c (its answer), download.c (bodies that lie on a
  * device) and event_streams.c (bodies without an end).
  *
  * Who may touch an exchange. Its connection's HTTP thread, unless a job is under way; then the
@@ -185,7 +185,7 @@ enum MHD_Result gmv__exchange_on_call(void *server, struct MHD_Connection *conne
 void gmv__exchange_on_completed(void *server, struct MHD_Connection *connection, void **context,
                                 enum MHD_RequestTerminationCode code);
 
-/* Gives up every suspended request; none is suspended afterwards. */
+/* In exchange_jobs.c: gives up every suspended request; none is suspended afterwards. */
 void gmv__exchange_abandon_all(gmv_server *server);
 
 /* ---- download.c ---- */
