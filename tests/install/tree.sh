@@ -17,7 +17,7 @@ root=$work/root
 install_variable()
 {
     printf 'include Makefile\ninstall-print:\n\t@echo "$(%s)"\n' "$1" >"$work/print.mk"
-    make -s -C "$build" -f "$work/print.mk" install-print MAKEFLAGS= 2>&1 | tail -n 1
+    make -s --no-print-directory -C "$build" -f "$work/print.mk" install-print MAKEFLAGS= 2>&1 | tail -n 1
 }
 
 # The parts of the tree, in whose absence the rest makes no sense.
