@@ -20,8 +20,9 @@
 #define EXCHANGE_HURRY_S        1
 #define EXCHANGE_DROP_SILENCE_S 2           /* a refused client that sends no more hears why */
 #define EXCHANGE_DROP_NS        10000000000 /* one that goes on slowly, too */
-#define EXCHANGE_SLOW_AFTER_NS  60000000000 /* from then on a body must keep this pace: */
-#define EXCHANGE_SLOW_NBYTES    1024        /* bytes a second */
+#define EXCHANGE_STAGED         ((size_t)64 << 10) /* of a body, at first */
+#define EXCHANGE_SLOW_AFTER_NS  60000000000        /* from then on a body must keep this pace: */
+#define EXCHANGE_SLOW_NBYTES    1024               /* bytes a second */
 
 /* ---- birth and death ---- */
 
@@ -135,20 +136,27 @@ static enum MHD_Result exchange_answer_refusal(gmv_exchange *exchange)
 
 /* ---- the client's end ---- */
 
+static int exchange_socket(const gmv_exchange *exchange)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return info ? info->connect_fd : -1;
+}
+
+static bool exchange_is_dry(int socket_fd)
+{
+    int n_waiting = 0;
+    return ioctl(socket_fd, FIONREAD, &n_waiting) == 0 && n_waiting == 0;
+}
+
 /*
  * Whether the client has closed its side and nothing waits in the socket. The library polls edge by
  * edge: an end that came together with the last bytes is never told to it.
  */
 static bool exchange_sees_end(const gmv_exchange *exchange)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (!info)
-        return false;
-    struct pollfd polled = {.fd = info->connect_fd, .events = POLLRDHUP};
-    int n_waiting = 0;
-    return poll(&polled, 1, 0) == 1 && ioctl(info->connect_fd, FIONREAD, &n_waiting) == 0 &&
-           n_waiting == 0;
+    struct pollfd polled = {.fd = exchange_socket(exchange), .events = POLLRDHUP};
+    return polled.fd >= 0 && poll(&polled, 1, 0) == 1 && exchange_is_dry(polled.fd);
 }
 
 /* What is missing of the body may lie in the library's buffer; if it does not, time tells soon. */
@@ -160,8 +168,12 @@ static void exchange_hurry(gmv_exchange *exchange)
 
 static void exchange_refuse_cut(gmv_exchange *exchange)
 {
-    exchange_refuse_with(exchange, GMV_ERR_REQUEST_MALFORMED,
-                         "the connection ended before the body did");
+    if (atomic_load(&exchange->is_displaced))
+        exchange_refuse_with(exchange, GMV_ERR_OVERLOADED,
+                             "the upload paused while others waited for its place; send it again");
+    else
+        exchange_refuse_with(exchange, GMV_ERR_REQUEST_MALFORMED,
+                             "the connection ended before the body did");
 }
 
 /* Behind a piece of the body that was consumed whole. MHD_NO when nothing more can come. */
@@ -192,9 +204,9 @@ static enum MHD_Result exchange_look_for_end(gmv_exchange *exchange)
 static void exchange_open_stream(gmv_exchange *exchange)
 {
     gmv_server *server = exchange->server;
-    bool has_room = atomic_fetch_add(&server->n_uploads, 1) < server->service->max_uploads;
+    bool has_room = gmv__receivers_join(exchange);
     if (!has_room || !gmv_workers_reserve(server->workers, GMV_LANE_BULK)) {
-        atomic_fetch_sub(&server->n_uploads, 1);
+        gmv__receivers_leave(exchange);
         exchange_refuse_with(exchange, GMV_ERR_OVERLOADED,
                              has_room ? EXCHANGE_OVERLOADED
                                       : "too many uploads are under way; try again later");
@@ -293,17 +305,23 @@ static void exchange_take_json(gmv_exchange *exchange, const char *bytes, size_t
     exchange_start_dropping(exchange);
 }
 
-static bool exchange_open_staging(gmv_exchange *exchange)
+/* Room for what has come, doubling up to a whole block: a client that pauses early holds little. */
+static bool exchange_widen_staging(gmv_exchange *exchange, size_t more)
 {
-    if (exchange->staging)
-        return true;
-    size_t capacity = GMV_STAGING_NBYTES + GMV_CONNECTION_NBYTES;
+    const size_t largest = GMV_STAGING_NBYTES + GMV_CONNECTION_NBYTES;
     int64_t expected = exchange->head.body_nbytes;
-    if (expected > 0 && expected < (int64_t)capacity)
-        capacity = (size_t)expected;
-    exchange->staging = gmv_malloc(capacity);
-    exchange->staging_capacity = exchange->staging ? capacity : 0;
-    return exchange->staging != NULL;
+    size_t limit = expected > 0 && expected < (int64_t)largest ? (size_t)expected : largest;
+    size_t needed = GMV_MIN(exchange->staging_nbytes + more, limit);
+    if (needed <= exchange->staging_capacity)
+        return true;
+    size_t capacity = GMV_MAX(GMV_MAX(2 * exchange->staging_capacity, needed), EXCHANGE_STAGED);
+    capacity = GMV_MIN(capacity, limit);
+    unsigned char *staging = gmv_realloc(exchange->staging, capacity);
+    if (!staging)
+        return false;
+    exchange->staging = staging;
+    exchange->staging_capacity = capacity;
+    return true;
 }
 
 /*
@@ -313,7 +331,8 @@ static bool exchange_open_staging(gmv_exchange *exchange)
 static enum MHD_Result exchange_take_octets(gmv_exchange *exchange, const char *bytes,
                                             size_t *nbytes)
 {
-    if (!exchange_open_staging(exchange)) {
+    gmv__receivers_hear(exchange);
+    if (!exchange_widen_staging(exchange, *nbytes)) {
         exchange_refuse_with(exchange, GMV_ERR_OVERLOADED,
                              "the daemon is out of memory; try again later");
         exchange_start_dropping(exchange);
@@ -423,6 +442,7 @@ static enum MHD_Result exchange_on_end(gmv_exchange *exchange)
 static void exchange_take_outcome(gmv_exchange *exchange)
 {
     exchange->is_suspended = false;
+    gmv__receivers_hear(exchange);
     if (atomic_load(&exchange->is_abandoned)) {
         exchange->is_given_up = true;
         exchange_refuse_draining(exchange);
@@ -430,6 +450,9 @@ static void exchange_take_outcome(gmv_exchange *exchange)
         exchange->is_refused = true;
         exchange->refusal = exchange->reply;
         exchange->reply = (gmv_answer){0};
+    } else if (exchange->staging && exchange_is_dry(exchange_socket(exchange))) {
+        /* Who pauses behind a whole block holds none. */
+        gmv__exchange_free_staging(exchange);
     }
 }
 
@@ -489,6 +512,7 @@ void gmv__exchange_on_completed(void *context, struct MHD_Connection *connection
     *request_context = NULL;
     if (exchange) {
         gmv__senders_leave(exchange);
+        gmv__receivers_leave(exchange);
         if (exchange->is_suspended)
             exchange_take_outcome(exchange);
         exchange_answer_last(exchange, code);

@@ -48,6 +48,7 @@ static void exchange_unlink(gmv_exchange *exchange)
 bool gmv__exchange_start(gmv_exchange *exchange, gmv_task task, gmv_lane lane)
 {
     gmv_server *server = exchange->server;
+    gmv__receivers_excuse(exchange);
     pthread_mutex_lock(&server->jobs_lock);
     bool starts = !server->is_stopping;
     if (starts) {
@@ -292,6 +293,13 @@ static bool exchange_run_handle(gmv_exchange *exchange, gmv_lane lane, gmv_strea
 
 /* ---- streams ---- */
 
+void gmv__exchange_free_staging(gmv_exchange *exchange)
+{
+    gmv_free(exchange->staging);
+    exchange->staging = NULL;
+    exchange->staging_capacity = 0;
+}
+
 void gmv__exchange_close_stream(gmv_exchange *exchange, bool aborts)
 {
     if (!exchange->has_stream)
@@ -300,9 +308,8 @@ void gmv__exchange_close_stream(gmv_exchange *exchange, bool aborts)
     exchange->request.operation = NULL;
     if (aborts && exchange->request.stream_state)
         exchange->request.route->stream->abort(&exchange->request);
-    gmv_free(exchange->staging);
-    exchange->staging = NULL;
-    atomic_fetch_sub(&exchange->server->n_uploads, 1);
+    gmv__exchange_free_staging(exchange);
+    gmv__receivers_leave(exchange);
     gmv_workers_unreserve(exchange->server->workers, GMV_LANE_BULK);
 }
 

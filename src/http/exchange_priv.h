@@ -47,6 +47,9 @@ bool gmv__exchange_start(gmv_exchange *exchange, gmv_task task, gmv_lane lane);
  */
 gmv_status gmv__exchange_handle(gmv_exchange *exchange, gmv_lane lane, gmv_stream *const *streams);
 
+/* Gives back what a body was staged in; nothing may be in it. */
+void gmv__exchange_free_staging(gmv_exchange *exchange);
+
 /* Ends a stream, if one is open, with the places that it holds. Aborting may block. */
 void gmv__exchange_close_stream(gmv_exchange *exchange, bool aborts);
 

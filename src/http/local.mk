@@ -32,6 +32,7 @@ libgmvd_http_la_SOURCES = \
 	src/http/idempotency.h \
 	src/http/metrics.c \
 	src/http/metrics.h \
+	src/http/receivers.c \
 	src/http/respond.c \
 	src/http/router.c \
 	src/http/router.h \

@@ -29,6 +29,7 @@
 #define SERVER_SETTLE_MS         2000 /* for answers of requests that were given up */
 #define SERVER_GRACE_MS          1000 /* for streams to take their end */
 #define SERVER_POLL_MS           2
+#define SERVER_MAX_SILENCE_MS    2000
 #define SERVER_MAX_WAIT_MS       10000
 #define SERVER_REFRESH_NS        400000000 /* between two looks at the devices */
 #define SERVER_DESCRIPTORS_SPARE 64
@@ -310,7 +311,8 @@ static void server_set_defaults(gmv_server *server)
     options->n_bulk_workers = server_default(options->n_bulk_workers, GMV_MAX(n_cores / 2, 1u));
     options->max_short_jobs = server_default(options->max_short_jobs, 1024);
     options->max_bulk_jobs = server_default(options->max_bulk_jobs, 256);
-    options->max_uploads = server_default(options->max_uploads, 32);
+    options->max_uploads = server_default(options->max_uploads, 128);
+    options->max_silence_ms = server_default(options->max_silence_ms, SERVER_MAX_SILENCE_MS);
     options->max_chunks = server_default(options->max_chunks, 32);
     options->max_wait_ms = server_default(options->max_wait_ms, SERVER_MAX_WAIT_MS);
     service->n_http_threads = options->n_http_threads;
@@ -408,6 +410,7 @@ gmv_status gmv_server_start(gmv_service *service, const gmv_server_options *opti
     server->stop_fd = -1;
     pthread_mutex_init(&server->jobs_lock, NULL);
     gmv__senders_init(&server->senders);
+    gmv__receivers_init(&server->receivers);
     server_set_defaults(server);
     atomic_store(&service->draining, false);
     gmv_status status = server_open(server, err);
@@ -502,6 +505,7 @@ void gmv_server_destroy(gmv_server *server)
     gmv_metrics_destroy(server->service->metrics);
     server->service->metrics = NULL;
     gmv__senders_fini(&server->senders);
+    gmv__receivers_fini(&server->receivers);
     pthread_mutex_destroy(&server->jobs_lock);
     gmv_free(server);
 }

@@ -23,9 +23,10 @@ typedef struct gmv_server_options {
     uint32_t n_bulk_workers;
     uint32_t max_short_jobs; /* waiting and running */
     uint32_t max_bulk_jobs;
-    uint32_t max_uploads; /* octet-stream bodies at once, a staging block each */
-    uint32_t max_chunks;  /* staging of downloads from memory that must be copied out */
-    uint32_t max_wait_ms; /* that a request may wait for what is not the daemon's work */
+    uint32_t max_uploads;    /* octet-stream bodies at once, at most a staging block each */
+    uint32_t max_silence_ms; /* of an upload whose place another wants */
+    uint32_t max_chunks;     /* staging of downloads from memory that must be copied out */
+    uint32_t max_wait_ms;    /* that a request may wait for what is not the daemon's work */
 } gmv_server_options;
 
 /*

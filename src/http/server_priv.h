@@ -47,6 +47,14 @@ typedef struct gmv_senders {
     size_t nbytes; /* of the send buffer of each */
 } gmv_senders;
 
+/* Requests whose octet-stream bodies are under way. */
+typedef struct gmv_receivers {
+    pthread_mutex_t lock;
+    /* all below guarded by lock */
+    gmv_exchange *first;
+    size_t count;
+} gmv_receivers;
+
 struct gmv_server {
     gmv_service *service;
     gmv_server_options options;
@@ -54,6 +62,7 @@ struct gmv_server {
     gmv_workers *workers;
     gmv_downloads *downloads;
     gmv_senders senders;
+    gmv_receivers receivers;
     gmv_event_streams *event_streams;
     gmv_idempotency *idempotency;
     int64_t refreshed_at_ns; /* the maintenance thread's */
@@ -72,7 +81,6 @@ struct gmv_server {
     size_t n_daemons;
 
     atomic_uint n_connections;
-    atomic_uint n_uploads;
     atomic_uint_fast64_t n_started, n_completed; /* requests */
 
     pthread_mutex_t jobs_lock;
@@ -117,8 +125,13 @@ typedef enum gmv_task {
 
 struct gmv_exchange {
     gmv_job job;
-    gmv_exchange *previous, *next;               /* in server->jobs */
-    gmv_exchange *previous_sender, *next_sender; /* guarded by the lock of senders */
+    gmv_exchange *previous, *next;                   /* in server->jobs */
+    gmv_exchange *previous_sender, *next_sender;     /* guarded by the lock of senders */
+    gmv_exchange *previous_receiver, *next_receiver; /* these by the lock of receivers */
+    bool is_receiver;
+    int receiver_fd;
+    atomic_int_fast64_t heard_at_ns; /* the client, by a receiver; INT64_MAX: it is not its turn */
+    atomic_bool is_displaced;        /* its place was given to another */
     gmv_server *server;
     struct MHD_Connection *connection;
     atomic_uint references;   /* the connection's, and a job's */
@@ -164,7 +177,7 @@ struct gmv_exchange {
     char *body; /* JSON, owned */
     size_t body_capacity;
     bool has_begun;
-    bool has_stream;        /* a place in the bulk lane, one of the uploads, and staging */
+    bool has_stream;        /* a place in the bulk lane, one of the receivers, and staging */
     unsigned char *staging; /* owned */
     size_t staging_capacity, staging_nbytes;
 
@@ -221,6 +234,23 @@ void gmv__senders_join(gmv_exchange *exchange, uint64_t body_nbytes);
 /* The answer is sent or given up, and the socket not closed yet. A request that has not joined:
  * nothing. */
 void gmv__senders_leave(gmv_exchange *exchange);
+
+/* ---- receivers.c ---- */
+
+void gmv__receivers_init(gmv_receivers *receivers);
+void gmv__receivers_fini(gmv_receivers *receivers);
+
+/* Whether there is a place for one more octet-stream body; on the HTTP thread, as the next two. */
+bool gmv__receivers_join(gmv_exchange *exchange);
+
+/* Something has come, or the client may go on to send. */
+void gmv__receivers_hear(gmv_exchange *exchange);
+
+/* The client waits for the daemon, however long. */
+void gmv__receivers_excuse(gmv_exchange *exchange);
+
+/* The body has ended or was given up. A request that has no place: nothing. */
+void gmv__receivers_leave(gmv_exchange *exchange);
 
 /* ---- event_streams.c ---- */
 

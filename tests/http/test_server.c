@@ -671,7 +671,8 @@ static void test_upload_fails(void)
 static void test_upload_limit(void)
 {
     support_server s = {0};
-    const gmv_server_options options = {.max_uploads = 2, .n_bulk_workers = 1};
+    const gmv_server_options options = {
+        .max_uploads = 2, .n_bulk_workers = 1, .max_silence_ms = 600000};
     support_start(&s, &options);
     static const char head[] =
         "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS "Content-Length: 4\r\n\r\n";
@@ -686,6 +687,54 @@ static void test_upload_limit(void)
     check(support_print(third, head) && support_print(third, "abcd"));
     check_status(third, 201);
     close(second); /* breaks off */
+    support_stop(&s, 1000);
+}
+
+static int upload_head(const support_server *s)
+{
+    int fd = support_connect(s);
+    check(support_print(fd, "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS
+                            "Content-Length: 3000000\r\n\r\n"));
+    return fd;
+}
+
+/* Sends the body behind such a head; the status. */
+static int upload_rest(int fd)
+{
+    static char block[1000000];
+    for (int piece = 0; piece < 3 && support_send(fd, block, sizeof block); piece++)
+        continue;
+    support_answer answer = support_receive(fd, false);
+    int status = answer.status;
+    support_answer_free(&answer);
+    close(fd);
+    return status;
+}
+
+/* Who has stopped to send gives its place to one who sends, and hears of it; the others go on. */
+static void test_silent_uploads(void)
+{
+    support_server s = {0};
+    const gmv_server_options options = {.max_uploads = 3, .max_silence_ms = 1};
+    support_start(&s, &options);
+    int n_begun = support_uploads_now().begun, silent[3], status = 0;
+    for (int i = 0; i < 3; i++) {
+        silent[i] = upload_head(&s);
+        while (support_uploads_now().begun <= n_begun + i)
+            support_sleep_ms(1);
+    }
+    for (int tries = 0; tries < 1000 && status != 201; tries++) {
+        support_sleep_ms(20);
+        status = upload_rest(upload_head(&s));
+    }
+    check(status == 201, "%d", status);
+    int n_displaced = 0;
+    for (int i = 0; i < 3; i++) {
+        status = upload_rest(silent[i]);
+        check(status == 201 || status == 503, "%d", status);
+        n_displaced += status == 503;
+    }
+    check(n_displaced == 1, "%d", n_displaced);
     support_stop(&s, 1000);
 }
 
@@ -1172,6 +1221,7 @@ static const support_test tests[] = {
     {"uploads_in_all_pieces_at_once", test_uploads_at_once},
     {"uploads_that_fail_say_so", test_upload_fails},
     {"too_many_uploads_are_503", test_upload_limit},
+    {"silent_uploads_give_their_places_up", test_silent_uploads},
     {"uploads_that_break_off_leave_nothing", test_broken_uploads},
     {"clients_may_leave_while_suspended", test_clients_leave_while_suspended},
     {"clients_that_half_close_are_answered", test_half_close_is_answered},
