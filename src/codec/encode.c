@@ -80,6 +80,7 @@ static void encode_tail(gmv_json_writer *writer, gmv_registry *registry, const g
     encode_owners(writer, registry, node);
     gmv_json_member_string(writer, "label", node->label);
     gmv_json_member_time(writer, "created_at", node->created_at_ms, false);
+    gmv_json_member_time(writer, "expires_at", gmv_node_expires_at_ms(node), true);
     gmv_json_close_object(writer);
 }
 

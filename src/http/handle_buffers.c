@@ -178,9 +178,9 @@ GMV_HANDLER(buffer_get)
 {
     gmv_node *node;
     GMV_TRY(gmv_request_target(request, &node, err));
+    gmv_reply_described(reply, node);
     gmv_json_writer writer = gmv_json_writer_over(&reply->text);
     gmv_encode_buffer(&writer, gmv_request_registry(request), gmv_buffer_of(node));
-    gmv_reply_immutable(reply, node);
     return gmv_reply_finish(reply, err);
 }
 

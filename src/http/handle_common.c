@@ -109,18 +109,23 @@ void gmv_reply_made(gmv_reply *reply, const gmv_node *node)
     snprintf(reply->location, sizeof reply->location, "/v1/%s/%s", collections[node->id.kind], id);
 }
 
-static void reply_etag(gmv_reply *reply, const gmv_node *node)
+/* The id, the version of the format, and, where there is one, the end of the lease. */
+static void reply_etag(gmv_reply *reply, const gmv_node *node, int64_t expires_at_ms)
 {
     static const char version[] = "-1\"";
     reply->etag[0] = '"';
-    size_t length = gmv_id_format(&node->id, reply->etag + 1);
-    memcpy(reply->etag + 1 + length, version, sizeof version);
+    size_t length = 1 + gmv_id_format(&node->id, reply->etag + 1);
+    if (expires_at_ms == 0)
+        memcpy(reply->etag + length, version, sizeof version);
+    else
+        snprintf(reply->etag + length, sizeof reply->etag - length, "-1-%llx\"",
+                 (unsigned long long)expires_at_ms);
     reply->caching = GMV_CACHING_NO_CACHE;
 }
 
-void gmv_reply_immutable(gmv_reply *reply, const gmv_node *node)
+void gmv_reply_described(gmv_reply *reply, const gmv_node *node)
 {
-    reply_etag(reply, node);
+    reply_etag(reply, node, gmv_node_expires_at_ms(node));
 }
 
 gmv_status gmv_reply_finish(gmv_reply *reply, gmv_error *err)
@@ -162,7 +167,7 @@ gmv_status gmv_reply_reserve(gmv_reply *reply, size_t nbytes, gmv_error *err)
 void gmv_reply_contents(gmv_reply *reply, const gmv_node *node, bool sealed)
 {
     if (sealed)
-        reply_etag(reply, node);
+        reply_etag(reply, node, 0);
     else
         reply->caching = GMV_CACHING_NO_STORE;
 }

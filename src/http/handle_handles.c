@@ -18,10 +18,11 @@ typedef struct list_request {
     gmv_strbuf bytes; /* the filters, for the cursor's checksum */
 } list_request;
 
-static gmv_status list_read_kind(const gmv_query *query, gmv_kind *out_kind, gmv_error *err)
+/* What the route lists alone; of those that list all the parameter chooses. */
+static gmv_status list_read_kind(const gmv_request *request, gmv_kind *out_kind, gmv_error *err)
 {
-    const gmv_query_parameter *kind = gmv_query_find(query, "kind");
-    *out_kind = GMV_KIND_ANY;
+    const gmv_query_parameter *kind = gmv_query_find(&request->query, "kind");
+    *out_kind = request->route->kind;
     if (kind == NULL)
         return GMV_OK;
     for (int i = GMV_KIND_BUFFER; i <= GMV_KIND_PACKED && kind->value != NULL; i++) {
@@ -47,10 +48,11 @@ static void list_read_session(const gmv_query *query, gmv_id *out_session)
         *out_session = (gmv_id){.kind = GMV_KIND_SESSION};
 }
 
-static gmv_status list_read_filters(const gmv_query *query, list_request *list, gmv_error *err)
+static gmv_status list_read_filters(const gmv_request *request, list_request *list, gmv_error *err)
 {
     gmv_list_filter *filter = &list->filter;
-    GMV_TRY(list_read_kind(query, &filter->kind, err));
+    const gmv_query *query = &request->query;
+    GMV_TRY(list_read_kind(request, &filter->kind, err));
     GMV_TRY(gmv_query_flag(query, "all", &filter->all, err));
     list_read_session(query, &filter->session);
     const gmv_query_parameter *label = gmv_query_find(query, "label");
@@ -110,7 +112,7 @@ GMV_HANDLER(handles_list)
     gmv_status status = gmv_query_int64(&request->query, "limit", 1, LIST_LIMIT_MAX,
                                         LIST_LIMIT_DEFAULT, &list.limit, err);
     if (status == GMV_OK)
-        status = list_read_filters(&request->query, &list, err);
+        status = list_read_filters(request, &list, err);
     if (status == GMV_OK)
         status = list_read_cursor(&request->query, &list, err);
     if (status == GMV_OK) {

@@ -22,9 +22,9 @@ GMV_HANDLER(packed_get)
     gmv_packed *packed;
     gmv_view *gpu_data;
     GMV_TRY(packed_target(request, &packed, &gpu_data, err));
+    gmv_reply_described(reply, &packed->node);
     gmv_json_writer writer = gmv_json_writer_over(&reply->text);
     gmv_encode_packed(&writer, gmv_request_registry(request), packed, gpu_data, true);
-    gmv_reply_immutable(reply, &packed->node);
     return gmv_reply_finish(reply, err);
 }
 

@@ -68,8 +68,12 @@ GMV_NODISCARD gmv_status gmv_reply_made_view(gmv_request *request, gmv_reply *re
 /* A view's or a node's place under /v1 as Location, and 201. */
 void gmv_reply_made(gmv_reply *reply, const gmv_node *node);
 
-/* Strong ETag of a handle, to be asked for again. */
-void gmv_reply_immutable(gmv_reply *reply, const gmv_node *node);
+/*
+ * Strong ETag of a handle's description, to be asked for again: only its lease can change it. To be
+ * called before the text is written: a lease renewed in between then makes an ETag that is out of
+ * date, not a text.
+ */
+void gmv_reply_described(gmv_reply *reply, const gmv_node *node);
 
 /* Ends an answer; without memory for it the text is dropped. */
 GMV_NODISCARD gmv_status gmv_reply_finish(gmv_reply *reply, gmv_error *err);

@@ -59,7 +59,7 @@ typedef enum gmv_caching {
 } gmv_caching;
 
 #define GMV_LOCATION_MAX    48
-#define GMV_ETAG_MAX        48
+#define GMV_ETAG_MAX        64
 #define GMV_DISPOSITION_MAX 80
 
 typedef struct gmv_reply {
@@ -97,7 +97,7 @@ struct gmv_route {
     gmv_method method;
     const char *path;         /* "/v1/views/{id}/byte_slice" */
     const char *operation_id; /* as in the OpenAPI file */
-    gmv_kind kind;            /* of {id}; GMV_KIND_ANY: any kind, or no {id} */
+    gmv_kind kind;            /* of {id} or of the items of a list; GMV_KIND_ANY: any, or neither */
     const char *query;        /* parameters it takes, comma-separated */
     gmv_body body;
     gmv_lane lane;                    /* where it starts */

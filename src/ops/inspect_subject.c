@@ -90,7 +90,7 @@ static gmv_status mask_check(const gmv_subject *subject, const gmv_view *mask, g
                         "a mask is |b1, or a bitmask of |u1 or <u4; the view is %s",
                         gmv_dtype_describe(mask->dtype)->typestr);
     GMV_TRY(gmv_view_require_contiguous(mask, "/mask", err));
-    if (mask->nbytes < gmv__bits_nbytes(subject->size))
+    if (mask->nbytes > 0 && mask->nbytes < gmv__bits_nbytes(subject->size))
         return gmv_fail(err, GMV_ERR_OUT_OF_BOUNDS, "/mask",
                         "the bitmask has %lld bytes, too few bits for %lld elements",
                         (long long)mask->nbytes, (long long)subject->size);
@@ -103,7 +103,8 @@ gmv_status gmv__subject_add_mask(gmv_operation *operation, gmv_subject *subject,
     if (!mask)
         return GMV_OK;
     GMV_TRY(mask_check(subject, mask, err));
-    if (subject->size == 0)
+    /* A bitmask of 0 bytes is none, as everywhere. */
+    if (subject->size == 0 || mask->nbytes == 0)
         return GMV_OK;
     if (gmv__view_device_or_first(operation->engine, mask) != subject->device)
         return gmv_fail(err, GMV_ERR_VALUE, "/mask", "the mask is on another device");

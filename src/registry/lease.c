@@ -48,8 +48,7 @@ void gmv_node_set_lease(gmv_node *node, uint32_t ttl_seconds)
 void gmv_node_share_lease(gmv_registry *registry, gmv_node *node, const gmv_node *from)
 {
     gmv_shard *shard = registry_shard(registry, &node->id);
-    int64_t expires_at =
-        atomic_load_explicit(&((gmv_node *)(uintptr_t)from)->expires_at_ms, memory_order_relaxed);
+    int64_t expires_at = gmv_node_expires_at_ms(from);
     pthread_mutex_lock(&shard->lock);
     atomic_store_explicit(&node->expires_at_ms, expires_at, memory_order_relaxed);
     atomic_store_explicit(&node->deadline_ns, node_deadline(from), memory_order_release);

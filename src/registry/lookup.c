@@ -148,6 +148,13 @@ size_t gmv_registry_owners(gmv_registry *registry, const gmv_node *node, gmv_id 
     return n_owners;
 }
 
+/* The member is only read. */
+int64_t gmv_node_expires_at_ms(const gmv_node *node)
+{
+    return atomic_load_explicit(&((gmv_node *)(uintptr_t)node)->expires_at_ms,
+                                memory_order_relaxed);
+}
+
 /* ---- by address ------------------------------------------------------------------------------ */
 
 typedef struct address_search {
@@ -215,8 +222,7 @@ static void node_fill_summary(const gmv_node *node, gmv_handle_info *info)
     info->nbytes = node_class->nbytes ? node_class->nbytes(node) : 0;
     info->device = node_class->device ? node_class->device(node) : -1;
     info->created_at_ms = node->created_at_ms;
-    info->expires_at_ms =
-        atomic_load_explicit(&((gmv_node *)(uintptr_t)node)->expires_at_ms, memory_order_relaxed);
+    info->expires_at_ms = gmv_node_expires_at_ms(node);
     info->session = node->session ? node->session->node.id : (gmv_id){0};
     info->has_label = node->label != NULL;
     info->label[0] = '\0';

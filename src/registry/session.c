@@ -38,8 +38,7 @@ static void session_fill_info(const gmv_session *session, gmv_session_info *info
         memcpy(info->label, node->label, strlen(node->label) + 1);
     info->ttl_seconds = session->ttl_seconds;
     info->created_at_ms = node->created_at_ms;
-    info->expires_at_ms =
-        atomic_load_explicit(&((gmv_node *)(uintptr_t)node)->expires_at_ms, memory_order_relaxed);
+    info->expires_at_ms = gmv_node_expires_at_ms(node);
     info->handles = session->n_members;
 }
 

@@ -65,8 +65,8 @@ Test(encode, buffer_has_its_members)
     gmv_encode_buffer(&writer, f.engine.registry, buffer);
     cr_assert_not_null(strstr(out.data, "\"exporter_base\":9007199254740993,"), "%s", out.data);
     json_t *root = encode_read(&out);
-    encode_expect_members(
-        root, "id,kind,device,ptr,nbytes,readonly,origin,exporter_base,owners,label,created_at");
+    encode_expect_members(root, "id,kind,device,ptr,nbytes,readonly,origin,exporter_base,owners,"
+                                "label,created_at,expires_at");
     encode_expect_id(root, "id", &buffer->node);
     cr_assert_str_eq(json_string_value(json_object_get(root, "kind")), "buffer");
     cr_assert_eq((uint64_t)encode_int(root, "ptr"), buffer->ptr);
@@ -79,7 +79,7 @@ Test(encode, buffer_has_its_members)
 #define VIEW_MEMBERS                                                                              \
     "id,kind,device,ptr,nbytes,size,len,itemsize,typestr,dtype,cudf_type,shape,strides,"          \
     "contiguous,readonly,buffer,offset,obj,mask,mask_kind,cai,cuda_array_interface,owners,label," \
-    "created_at"
+    "created_at,expires_at"
 
 static json_t *encode_view(fixture *f, gmv_view *view)
 {
@@ -223,7 +223,7 @@ Test(encode, column_and_table_have_their_members)
     json_t *root = encode_read(&out);
     encode_expect_members(
         root, "id,kind,device,type,size,offset,null_count,nullable,data,null_mask,children,"
-              "num_children,device_buffer_size,owners,label,created_at");
+              "num_children,device_buffer_size,owners,label,created_at,expires_at");
     encode_expect_members(json_object_get(root, "type"), "name,type_id,scale");
     cr_assert_eq(encode_int(json_object_get(root, "type"), "scale"), -2);
     cr_assert_eq(encode_int(root, "null_count"), 1);
@@ -236,8 +236,8 @@ Test(encode, column_and_table_have_their_members)
     writer = gmv_json_writer_over(&out);
     gmv_encode_table(&writer, f.engine.registry, table);
     root = encode_read(&out);
-    encode_expect_members(root,
-                          "id,kind,device,num_rows,num_columns,columns,owners,label,created_at");
+    encode_expect_members(
+        root, "id,kind,device,num_rows,num_columns,columns,owners,label,created_at,expires_at");
     cr_assert_eq(encode_int(root, "num_rows"), 3);
     cr_assert_eq(json_array_size(json_object_get(root, "columns")), 2);
     cr_assert_eq(json_array_size(json_object_get(root, "owners")), 1);
@@ -256,7 +256,7 @@ static json_t *encode_packed(fixture *f, gmv_packed *packed, bool full)
     encode_expect_members(
         root,
         "id,kind,device,num_rows,num_columns,metadata_version,metadata,metadata_nbytes,gpu_data,"
-        "gpu_data_nbytes,columns,owners,label,created_at");
+        "gpu_data_nbytes,columns,owners,label,created_at,expires_at");
     encode_expect_id(root, "gpu_data", &gpu_data->node);
     cr_assert_eq(encode_int(root, "metadata_version"), 2);
     return root;

@@ -221,7 +221,7 @@ def test_what_changes_by_itself_is_not_kept_by_caches(client):
 def test_reads_take_no_body(daemon):
     view = b"/v1/views/view_00000000000000000000000000"
     for method, path, status in ((b"GET", view, b"400"), (b"DELETE", view, b"400"), (b"HEAD", view, b"400"),
-                                 (b"GET", b"/v1/columns", b"405"), (b"DELETE", b"/v1/handles", b"405"), (b"GET", b"/v1/none", b"404")):
+                                 (b"GET", b"/v1/columns/from_view", b"405"), (b"DELETE", b"/v1/handles", b"405"), (b"GET", b"/v1/none", b"404")):
         content = daemon.raw(request(method, path, [b"Content-Type: application/json", b"Content-Length: 2", LIVE], b"{}"), timeout=10)
         assert content.split(b" ")[1] == status
 

@@ -189,6 +189,13 @@ def test_a_views_own_mask_counts_everywhere(client, kind):
     assert got["differing"] == (~valid).sum() and got["first_difference"] == int(numpy.argmax(~valid))
 
 
+def test_what_says_no_mask_to_the_kernels_says_so_here(client):
+    array = numpy.arange(9, dtype="<i4")
+    none = client.post("/v1/kernels/create_null_mask", {"size": 9, "state": "UNALLOCATED"})["mask"]
+    assert none["nbytes"] == 0
+    check_statistics(statistics(client, client.view(array), mask=none["id"]), array, numpy.ones(9, bool))
+
+
 def test_masks_that_do_not_fit(client):
     view = client.view(numpy.arange(100, dtype="<f4"))
     path = f"/v1/views/{view['id']}/statistics"

@@ -160,6 +160,29 @@ def test_filters_and_cursors(client):
     assert client.get("/v1/handles?all")["next_cursor"] is None
 
 
+def test_each_kind_has_its_list(client):
+    column = client.column(numpy.arange(4, dtype="<i4"), label="mine")
+    table = client.post("/v1/tables", {"columns": [column["id"]]})
+    client.post(f"/v1/tables/{table['id']}/pack")
+    for kind, path in (("buffer", "/v1/buffers"), ("view", "/v1/views"), ("column", "/v1/columns"), ("table", "/v1/tables"), ("packed", "/v1/packed")):
+        for query in ({}, {"all": "true"}, {"label": "mine"}, {"limit": 1}, {"session": "ses_00000000000000000000000000"}):
+            listed = client.get(path, params=query)
+            assert listed == client.get("/v1/handles", params={**query, "kind": kind})
+        assert all(handle["kind"] == kind for handle in client.get(path)["items"])
+        assert client.get(path)["items"]
+        client.refused("GET", path, 400, "request_malformed", params={"kind": kind})
+        assert client.call("HEAD", path).status_code == 200
+
+
+def test_a_list_of_one_kind_goes_on_where_the_list_of_all_stopped(client):
+    made = [client.post("/v1/buffers", {"nbytes": 0})["id"] for _ in range(5)]
+    first = client.get("/v1/buffers", params={"limit": 2})
+    second = client.get("/v1/handles", params={"limit": 2, "kind": "buffer", "cursor": first["next_cursor"]})
+    third = client.get("/v1/buffers", params={"cursor": second["next_cursor"]})
+    assert [handle["id"] for page in (first, second, third) for handle in page["items"]] == made
+    client.refused("GET", "/v1/views", 400, "request_malformed", params={"cursor": first["next_cursor"]})
+
+
 @pytest.mark.parametrize("mode", ["keep", "cascade"])
 def test_deleting_while_the_memory_is_read(daemon, client, mode):
     size = 24 << 20

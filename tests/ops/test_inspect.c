@@ -224,6 +224,24 @@ Test(inspect, work_beyond_the_limit_is_refused_and_long_work_moves)
     fixture_close(&f);
 }
 
+Test(inspect, a_bitmask_of_0_bytes_is_no_mask)
+{
+    static const uint8_t values[] = {1, 2, 3, 0, 5, 6, 7};
+    fixture_open(&f);
+    gmv_view *view = fixture_view_of(&f, GMV_DTYPE_U1, values, sizeof values);
+    gmv_statistics plain = statistics_of(&view->node, NULL);
+    for (size_t i = 0; i < 2; i++) {
+        gmv_view *none = fixture_view_of(&f, i ? GMV_DTYPE_U4 : GMV_DTYPE_U1, values, 0);
+        gmv_statistics masked = statistics_of(&view->node, none);
+        cr_assert_eq(memcmp(&masked, &plain, sizeof plain), 0);
+    }
+    gmv_view *bools = fixture_view_of(&f, GMV_DTYPE_B1, values, 0);
+    gmv_statistics statistics;
+    cr_assert_eq(gmv_inspect_statistics(&f.operation, &view->node, bools, &statistics, &f.err),
+                 GMV_ERR_VALUE);
+    fixture_close(&f);
+}
+
 Test(inspect, validity_of_values_by_every_kind_of_mask)
 {
     static const uint8_t bytes[40] = {1, 0, 7, 0, 0, 1, 1, 1, 0, 1, 0, 1};

@@ -49,8 +49,9 @@ typedef struct gmv_statistics {
 } gmv_statistics;
 
 /*
- * `mask` (NULL: none) is a |b1 view of as many elements, or a bitmask (|u1 or <u4, contiguous): 1
- * is valid; elements must be valid by it and by the subject's own mask. Pointer "/mask".
+ * `mask` (NULL, or a bitmask of 0 bytes: none) is a |b1 view of as many elements, or a bitmask (|u1
+ * or <u4, contiguous): 1 is valid; elements must be valid by it and by the subject's own mask.
+ * Pointer "/mask".
  *
  * @retval GMV_ERR_KIND_MISMATCH      neither a view nor a column
  * @retval GMV_ERR_DTYPE_UNSUPPORTED  elements without an order: complex numbers, and columns of

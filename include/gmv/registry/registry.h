@@ -397,6 +397,10 @@ GMV_NODISCARD gmv_status gmv_registry_describe(gmv_registry *registry, const gmv
 size_t gmv_registry_owners(gmv_registry *registry, const gmv_node *node, gmv_id *out_ids,
                            size_t capacity);
 
+/* When the lease of a held node ends, as wall time; 0: it has none. A renewal may change it at any
+ * moment. */
+int64_t gmv_node_expires_at_ms(const gmv_node *node);
+
 /* A dependent that is held in flight, and whether its caller may see it by its id. */
 typedef struct gmv_dependent {
     gmv_node *node;
