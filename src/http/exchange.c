@@ -219,12 +219,12 @@ static void exchange_open_stream(gmv_exchange *exchange)
         exchange_refuse_draining(exchange);
 }
 
-static enum MHD_Result exchange_on_head(gmv_exchange *exchange, const char *method,
+static enum MHD_Result exchange_on_head(gmv_exchange *exchange, const char *url, const char *method,
                                         const char *version)
 {
     if (!exchange->is_examined) {
         exchange->is_examined = true;
-        gmv__exchange_read_head(exchange, version);
+        gmv__exchange_read_head(exchange, url, method, version);
         gmv_error err;
         gmv_error_init(&err);
         if (gmv__exchange_examine(exchange, method, &err) != GMV_OK)
@@ -473,7 +473,7 @@ enum MHD_Result gmv__exchange_on_call(void *server, struct MHD_Connection *conne
             exchange_start_dropping(exchange);
     }
     if (!exchange->is_head_done)
-        return exchange_on_head(exchange, method, version);
+        return exchange_on_head(exchange, url, method, version);
     if (*upload_nbytes)
         return exchange_on_body(exchange, upload, upload_nbytes);
     return exchange_on_end(exchange);

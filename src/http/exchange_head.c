@@ -21,11 +21,29 @@ static enum MHD_Result exchange_add_field(void *context, enum MHD_ValueKind kind
     return MHD_YES;
 }
 
-void gmv__exchange_read_head(gmv_exchange *exchange, const char *version)
+/* Whether the version follows the target: otherwise a NUL has cut the target short. */
+static bool exchange_target_is_whole(const gmv_exchange *exchange, const char *url,
+                                     const char *version)
 {
-    gmv_head_init(&exchange->head, version[0] && strcmp(version, "HTTP/1.0") != 0);
+    return (uintptr_t)version - (uintptr_t)url == strlen(exchange->target) + 1;
+}
+
+void gmv__exchange_read_head(gmv_exchange *exchange, const char *url, const char *method,
+                             const char *version)
+{
+    gmv_head *head = &exchange->head;
+    gmv_head_init(head, version[0] && strcmp(version, "HTTP/1.0") != 0);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    bool is_followed = info && !gmv__server_parses_strictly();
+    if (is_followed) {
+        head->is_torn = !exchange_target_is_whole(exchange, url, version);
+        gmv_head_follow(head, version + strlen(version));
+    }
     (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, exchange_add_field,
-                                      &exchange->head);
+                                      head);
+    if (is_followed)
+        gmv_head_end(head, method + info->header_size);
     gmv_server *server = exchange->server;
     const gmv_field_value *id = &exchange->head.fields[GMV_FIELD_REQUEST_ID];
     if (id->count == 1 && gmv_request_id_is_plain(id->text, id->length))
@@ -152,6 +170,9 @@ static gmv_status exchange_check_body(gmv_exchange *exchange, gmv_error *err)
                         "a JSON body of %" PRId64 " bytes is beyond the limit of %" PRIu64,
                         head->body_nbytes, limit);
     gmv_media wanted = route->body == GMV_BODY_JSON ? GMV_MEDIA_JSON : GMV_MEDIA_OCTETS;
+    if (!gmv_head_is_plain(head))
+        return gmv_fail_parameter(err, GMV_ERR_MEDIA_TYPE_UNSUPPORTED, "Content-Encoding",
+                                  "the body is compressed; only plain bodies are taken");
     if (gmv_head_media(head) == wanted)
         return GMV_OK;
     if (head->body_nbytes < 0 && route->body == GMV_BODY_JSON) {

@@ -21,8 +21,10 @@ void gmv__exchange_unref(gmv_exchange *exchange, bool may_block);
 
 /* ---- exchange_head.c ---- */
 
-/* Takes the fields over and gives the request its id; refuses nothing. */
-void gmv__exchange_read_head(gmv_exchange *exchange, const char *version);
+/* Takes the fields over and gives the request its id; refuses nothing. The texts are the library's.
+ */
+void gmv__exchange_read_head(gmv_exchange *exchange, const char *url, const char *method,
+                             const char *version);
 
 /* Whether the request may go on to its body; then its members that the head decides are filled. */
 gmv_status gmv__exchange_examine(gmv_exchange *exchange, const char *method_name, gmv_error *err);

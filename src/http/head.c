@@ -14,6 +14,7 @@ static const char *const head_field_names[GMV_FIELD_COUNT] = {
     [GMV_FIELD_CONTENT_LENGTH] = "Content-Length",
     [GMV_FIELD_TRANSFER_ENCODING] = "Transfer-Encoding",
     [GMV_FIELD_CONTENT_TYPE] = "Content-Type",
+    [GMV_FIELD_CONTENT_ENCODING] = "Content-Encoding",
     [GMV_FIELD_CONTENT_RANGE] = "Content-Range",
     [GMV_FIELD_EXPECT] = "Expect",
     [GMV_FIELD_RANGE] = "Range",
@@ -65,9 +66,40 @@ void gmv_head_init(gmv_head *head, bool is_http_1_1)
     *head = (gmv_head){.is_http_1_1 = is_http_1_1};
 }
 
+void gmv_head_follow(gmv_head *head, const char *behind)
+{
+    head->behind = behind;
+}
+
+/* The bytes from what is known so far to `next`; strings of another block are far away. */
+static uintptr_t head_gap(const gmv_head *head, const char *next)
+{
+    return (uintptr_t)next - (uintptr_t)head->behind;
+}
+
+static void head_trace(gmv_head *head, const char *name, size_t name_length, const char *value,
+                       size_t value_length)
+{
+    uintptr_t gap = head_gap(head, name);
+    head->is_torn = head->is_torn || gap < 1 || gap > 2;
+    head->behind = value ? value + value_length : name + name_length;
+}
+
+void gmv_head_end(gmv_head *head, const char *end)
+{
+    /* The line's end and an empty line: CR and LF twice, or LF twice. */
+    uintptr_t gap = head_gap(head, end);
+    head->is_torn = head->is_torn || (gap != 4 && gap != 2);
+}
+
 void gmv_head_add(gmv_head *head, const char *name, size_t name_length, const char *value,
                   size_t value_length)
 {
+    /* A recipient may take a bare CR for a line's end, or not. */
+    if (value && memchr(value, '\r', value_length))
+        head->is_torn = true;
+    if (head->behind)
+        head_trace(head, name, name_length, value, value_length);
     if (!head_is_token(name, name_length)) {
         head->has_bad_name = true;
         return;
@@ -133,6 +165,10 @@ gmv_status gmv_head_check_framing(gmv_head *head, gmv_error *err)
 {
     head->is_framing_safe = false;
     head->body_nbytes = 0;
+    if (head->is_torn)
+        return gmv_fail(
+            err, GMV_ERR_REQUEST_MALFORMED, NULL,
+            "the head holds a NUL, a bare CR, a folded line or a line that is no field");
     if (head->has_bad_name)
         return gmv_fail(err, GMV_ERR_REQUEST_MALFORMED, NULL,
                         "a header field's name is empty or holds a character that none may hold");
@@ -215,6 +251,14 @@ gmv_media gmv_head_media(const gmv_head *head)
     if (head_equals(type, length, "application/json") && head_charset_is_utf8(rest, rest_length))
         return GMV_MEDIA_JSON;
     return GMV_MEDIA_OTHER;
+}
+
+bool gmv_head_is_plain(const gmv_head *head)
+{
+    const gmv_field_value *coding = &head->fields[GMV_FIELD_CONTENT_ENCODING];
+    return coding->count == 0 ||
+           (coding->count == 1 &&
+            (coding->length == 0 || head_equals(coding->text, coding->length, "identity")));
 }
 
 bool gmv_head_expects_continue(const gmv_head *head)

@@ -19,6 +19,7 @@ typedef enum gmv_field {
     GMV_FIELD_CONTENT_LENGTH,
     GMV_FIELD_TRANSFER_ENCODING,
     GMV_FIELD_CONTENT_TYPE,
+    GMV_FIELD_CONTENT_ENCODING,
     GMV_FIELD_CONTENT_RANGE,
     GMV_FIELD_EXPECT,
     GMV_FIELD_RANGE,
@@ -48,8 +49,10 @@ typedef enum gmv_media {
 } gmv_media;
 
 typedef struct gmv_head {
-    bool is_http_1_1;  /* 1.1 or later */
-    bool has_bad_name; /* a field name is no token */
+    bool is_http_1_1;   /* 1.1 or later */
+    bool has_bad_name;  /* a field name is no token */
+    bool is_torn;       /* a head that is followed has bytes in no string */
+    const char *behind; /* of a head that is followed: the end of what is known, else NULL */
     gmv_field_value fields[GMV_FIELD_COUNT];
     bool is_framing_safe; /* set by the check: where the body ends is beyond doubt */
     int64_t body_nbytes;  /* set by the check: -1 when chunked */
@@ -58,6 +61,16 @@ typedef struct gmv_head {
 void gmv_head_init(gmv_head *head, bool is_http_1_1);
 void gmv_head_add(gmv_head *head, const char *name, size_t name_length, const char *value,
                   size_t value_length);
+
+/*
+ * Holds the strings that are added from now on, and at last the end, against the bytes that they
+ * were cut from: they must lie in their order, with nothing but line ends between them. `behind`
+ * is the end of the request line. libmicrohttpd before 1.0 ends a string at a NUL, takes a line
+ * that begins with a NUL or a colon for the empty one, and appends a folded line to the name above
+ * it; what it loses so would pass for a body, or for another request.
+ */
+void gmv_head_follow(gmv_head *head, const char *behind);
+void gmv_head_end(gmv_head *head, const char *end);
 
 /*
  * @retval GMV_ERR_REQUEST_MALFORMED  the answer is 400, and the connection must be closed
@@ -76,6 +89,9 @@ GMV_NODISCARD gmv_status gmv_head_check_host(const gmv_head *head, bool loopback
 bool gmv_authority_is_loopback(const char *text, size_t length);
 
 gmv_media gmv_head_media(const gmv_head *head);
+
+/* Whether the body is what it stands for, and not compressed. */
+bool gmv_head_is_plain(const gmv_head *head);
 
 /* Whether the client waits for 100 Continue before it sends the body. */
 bool gmv_head_expects_continue(const gmv_head *head);

@@ -150,6 +150,11 @@ static gmv_status server_listen(gmv_server *server, gmv_error *err)
 
 /* ---- connections ---- */
 
+bool gmv__server_parses_strictly(void)
+{
+    return MHD_get_version()[0] != '0';
+}
+
 void gmv__server_name_request(gmv_server *server, char out_id[GMV_REQUEST_ID_MAX])
 {
     static const char digits[] = "0123456789abcdef";
@@ -278,7 +283,7 @@ static struct MHD_Daemon *server_start_daemon(gmv_server *server)
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)service->idle_timeout_seconds,
         MHD_OPTION_THREAD_STACK_SIZE, SERVER_STACK_NBYTES,
         /* 0.9.75 answers twice when it is strict */
-        MHD_OPTION_STRICT_FOR_CLIENT, MHD_get_version()[0] == '0' ? 0 : 1, MHD_OPTION_END);
+        MHD_OPTION_STRICT_FOR_CLIENT, gmv__server_parses_strictly() ? 1 : 0, MHD_OPTION_END);
 }
 
 /* ---- start ---- */

@@ -186,6 +186,9 @@ struct gmv_exchange {
 
 /* ---- server.c ---- */
 
+/* Whether the library refuses heads that two readers could read differently: from 1.0 on. */
+bool gmv__server_parses_strictly(void);
+
 /* A fresh request id. */
 void gmv__server_name_request(gmv_server *server, char out_id[GMV_REQUEST_ID_MAX]);
 

@@ -195,3 +195,65 @@ Test(head, request_ids_are_plain_and_short)
     cr_assert_not(gmv_request_id_is_plain("a\n", 2));
     cr_assert_not(gmv_request_id_is_plain("\xc3\xa4", 2));
 }
+
+/* A head as libmicrohttpd 0.9 leaves it: each line's end, and the colon, have become NULs. */
+static gmv_status status_of_line(const char *line, size_t nbytes, size_t value_at)
+{
+    char bytes[128] = "HTTP/1.1\0\0Host\0 a\0\0";
+    const size_t line_at = 19;
+    memcpy(bytes + line_at, line, nbytes);
+    gmv_head head;
+    gmv_head_init(&head, true);
+    gmv_head_follow(&head, bytes + 8);
+    gmv_head_add(&head, bytes + 10, 4, bytes + 16, 1);
+    if (value_at)
+        gmv_head_add(&head, bytes + line_at, strlen(bytes + line_at), bytes + line_at + value_at,
+                     strlen(bytes + line_at + value_at));
+    gmv_head_end(&head, bytes + line_at + nbytes);
+    gmv_error err;
+    gmv_error_init(&err);
+    return gmv_head_check_framing(&head, &err);
+}
+
+Test(head, a_head_that_is_followed_has_no_bytes_in_no_string)
+{
+    static const struct {
+        const char *line;
+        size_t nbytes, value_at; /* 0: the library has made no field of it */
+        gmv_status status;
+    } rows[] = {
+        {"X\0 b\0\0\0", 8, 3, GMV_OK},
+        {"X\0\0\0\0", 6, 2, GMV_OK},
+        {"\0", 2, 0, GMV_OK},                                    /* no further line */
+        {"X\0 b\0c\0\0\0", 10, 3, GMV_ERR_REQUEST_MALFORMED},    /* a NUL in a value */
+        {"X\0 b\0\0 c\0\0\0", 12, 3, GMV_ERR_REQUEST_MALFORMED}, /* a folded line */
+        {"\0 x\0", 5, 0, GMV_ERR_REQUEST_MALFORMED},             /* a line of no name */
+        {"\0x\0", 4, 0, GMV_ERR_REQUEST_MALFORMED},              /* one that begins with a NUL */
+        {"X\0 b\rc\0\0\0", 10, 3, GMV_ERR_REQUEST_MALFORMED},    /* a bare CR */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        cr_assert_eq(status_of_line(rows[i].line, rows[i].nbytes, rows[i].value_at), rows[i].status,
+                     "row %zu", i);
+}
+
+Test(head, strings_of_another_block_are_torn)
+{
+    gmv_head head;
+    gmv_head_init(&head, true);
+    gmv_head_follow(&head, "HTTP/1.1" + 8);
+    add(&head, "Host", "localhost");
+    cr_assert(head.is_torn);
+}
+
+Test(head, bodies_are_plain_unless_they_say_otherwise)
+{
+    gmv_head head = head_with(NULL, NULL);
+    cr_assert(gmv_head_is_plain(&head));
+    head = head_with("Content-Encoding", "Identity");
+    cr_assert(gmv_head_is_plain(&head));
+    head = head_with("content-encoding", "gzip");
+    cr_assert_not(gmv_head_is_plain(&head));
+    head = head_with("Content-Encoding", "identity");
+    add(&head, "Content-Encoding", "br");
+    cr_assert_not(gmv_head_is_plain(&head));
+}
