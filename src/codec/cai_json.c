@@ -8,7 +8,7 @@
 #include <gmv/base/alloc.h>
 #include <gmv/base/num.h>
 
-#include "codec/decode_priv.h"
+#include "codec/decode_hint.h"
 
 #define CAI_DEPTH_MAX 32 /* of a payload, its own braces counted */
 
@@ -24,7 +24,7 @@ static gmv_status cai_check_integer_entry(const json_t *entry, size_t index, voi
 static gmv_status cai_check_integers(const json_t *value, gmv_error *err)
 {
     if (!json_is_array(value))
-        return gmv_decode_fail_type(value, "an array", "", err);
+        return gmv_decode_fail_integers(value, err);
     return gmv_decode_each(value, cai_check_integer_entry, NULL, err);
 }
 
@@ -43,7 +43,7 @@ static gmv_status cai_check_string(const json_t *value, gmv_error *err)
 static gmv_status cai_check_data(const json_t *value, gmv_error *err)
 {
     if (!json_is_array(value))
-        return gmv_decode_fail_type(value, "an array", "", err);
+        return gmv_decode_fail_type(value, "the pair [address, readonly]", "", err);
     const json_t *address = json_array_get(value, 0);
     const json_t *readonly = json_array_get(value, 1);
     if (address != NULL)
@@ -101,7 +101,10 @@ static const cai_member cai_members[] = {
 static gmv_status cai_check_members(const json_t *value, gmv_error *err)
 {
     if (!json_is_object(value))
-        return gmv_decode_fail_type(value, "an object", "", err);
+        return gmv_decode_fail_type(value,
+                                    "an object with data, shape, typestr and version, as "
+                                    "__cuda_array_interface__ has them,",
+                                    "", err);
     for (size_t i = 0; i < CAI_MEMBERS; i++) {
         const json_t *member = json_object_get(value, cai_members[i].name);
         gmv_status status = GMV_OK;
@@ -178,10 +181,11 @@ static gmv_status cai_read_typestr(const cai_reader *reader, gmv_error *err)
         reader->out->dtype = GMV_DTYPE_U1;
         return GMV_OK;
     }
-    if (reader->named != NULL)
-        return gmv_dtype_parse_named(text, json_string_length(member), *reader->named,
-                                     &reader->out->dtype, err);
-    return gmv_dtype_parse(text, json_string_length(member), &reader->out->dtype, err);
+    size_t length = json_string_length(member);
+    gmv_status status = reader->named ? gmv_dtype_parse_named(text, length, *reader->named,
+                                                              &reader->out->dtype, err)
+                                      : gmv_dtype_parse(text, length, &reader->out->dtype, err);
+    return gmv_decode_hint_typestr(status, text, length, err);
 }
 
 typedef struct cai_integers {

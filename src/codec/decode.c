@@ -15,6 +15,7 @@
 #include <gmv/registry/registry.h>
 
 #include "codec/base64.h"
+#include "codec/decode_hint.h"
 #include "codec/name_list.h"
 #include "codec/utf8.h"
 
@@ -120,11 +121,25 @@ static gmv_status decode_fail_unknown(const char *name, const gmv_field *fields,
 /* ---- parts
  * --------------------------------------------------------------------------------------- */
 
+/* "64" and "true": right but for the quotes. */
+static bool decode_is_quoted(const json_t *value, const char *wanted)
+{
+    int64_t integer;
+    if (gmv_json_type_of(value) != GMV_JSON_STRING)
+        return false;
+    const char *text = json_string_value(value);
+    if (strcmp(wanted, "a boolean") == 0)
+        return strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
+    return strcmp(wanted, "an integer") == 0 &&
+           gmv_parse_int64(text, json_string_length(value), &integer);
+}
+
 gmv_status gmv_decode_fail_type(const json_t *value, const char *wanted, const char *pointer,
                                 gmv_error *err)
 {
-    return gmv_fail(err, GMV_ERR_TYPE, pointer, "%s is wanted here, not %s", wanted,
-                    gmv_json_type_name(gmv_json_type_of(value)));
+    return gmv_fail(err, GMV_ERR_TYPE, pointer, "%s is wanted here, not %s%s", wanted,
+                    gmv_json_type_name(gmv_json_type_of(value)),
+                    decode_is_quoted(value, wanted) ? "; leave the quotes out" : "");
 }
 
 /* A real beyond any double is a fault of the value: nothing that fits was meant by it. */
@@ -199,17 +214,25 @@ static gmv_status decode_check_string(const gmv_field *field, const json_t *valu
     return gmv_decode_fail_type(value, "a string", "", err);
 }
 
-static gmv_status decode_check_string_entry(const json_t *entry, size_t index, void *context,
-                                            gmv_error *err)
+static gmv_status decode_check_reference(const gmv_field *field, const json_t *value,
+                                         gmv_error *err)
 {
-    return decode_check_string(NULL, entry, err);
+    return gmv_json_type_of(value) == GMV_JSON_STRING ? GMV_OK
+                                                      : gmv_decode_fail_reference(value, err);
 }
 
-static gmv_status decode_check_strings(const gmv_field *field, const json_t *value, gmv_error *err)
+static gmv_status decode_check_reference_entry(const json_t *entry, size_t index, void *context,
+                                               gmv_error *err)
+{
+    return decode_check_reference(NULL, entry, err);
+}
+
+static gmv_status decode_check_references(const gmv_field *field, const json_t *value,
+                                          gmv_error *err)
 {
     if (!json_is_array(value))
-        return gmv_decode_fail_type(value, "an array", "", err);
-    return gmv_decode_each(value, decode_check_string_entry, NULL, err);
+        return gmv_decode_fail_references(value, err);
+    return gmv_decode_each(value, decode_check_reference_entry, NULL, err);
 }
 
 static gmv_status decode_check_integer_entry(const json_t *entry, size_t index, void *context,
@@ -221,20 +244,22 @@ static gmv_status decode_check_integer_entry(const json_t *entry, size_t index, 
 static gmv_status decode_check_integers(const gmv_field *field, const json_t *value, gmv_error *err)
 {
     if (!json_is_array(value))
-        return gmv_decode_fail_type(value, "an array", "", err);
+        return gmv_decode_fail_integers(value, err);
     return gmv_decode_each(value, decode_check_integer_entry, NULL, err);
 }
 
 static gmv_status decode_check_range_entry(const json_t *entry, size_t index, void *context,
                                            gmv_error *err)
 {
+    if (!json_is_array(entry))
+        return gmv_decode_fail_type(entry, "a pair such as [0, 8]", "", err);
     return decode_check_integers(NULL, entry, err);
 }
 
 static gmv_status decode_check_ranges(const gmv_field *field, const json_t *value, gmv_error *err)
 {
     if (!json_is_array(value))
-        return gmv_decode_fail_type(value, "an array", "", err);
+        return gmv_decode_fail_type(value, "an array of pairs such as [[0, 8]]", "", err);
     return gmv_decode_each(value, decode_check_range_entry, NULL, err);
 }
 
@@ -340,11 +365,11 @@ static gmv_status decode_read_dtype_name(const gmv_field *field, const json_t *v
 {
     gmv_optional_dtype *out = target->place;
     out->given = true;
-    if (gmv_dtype_by_name(json_string_value(value), json_string_length(value), &out->dtype))
-        return GMV_OK;
-    return gmv_fail(err, GMV_ERR_VALUE, "",
-                    "only the types that have no type string are named here: bfloat16, "
-                    "float8_e4m3fn and float8_e5m2");
+    const char *text = json_string_value(value);
+    size_t length = json_string_length(value);
+    return gmv_dtype_by_name(text, length, &out->dtype)
+               ? GMV_OK
+               : gmv_decode_fail_dtype_name(text, length, err);
 }
 
 /* The type that an earlier field has named, or NULL. */
@@ -363,6 +388,7 @@ static gmv_status decode_read_typestr(const gmv_field *field, const json_t *valu
     size_t length = json_string_length(value);
     gmv_status status = named ? gmv_dtype_parse_named(text, length, *named, target->place, err)
                               : gmv_dtype_parse(text, length, target->place, err);
+    status = gmv_decode_hint_typestr(status, text, length, err);
     /* It names its own member, which the caller is about to do. */
     if (status != GMV_OK && err != NULL)
         err->pointer[0] = '\0';
@@ -374,9 +400,7 @@ static gmv_status decode_read_cudf_name(const gmv_field *field, const json_t *va
 {
     int32_t id = gmv_cudf_type_by_name(json_string_value(value), json_string_length(value));
     if (id == GMV_CUDF_NONE)
-        return gmv_fail(err, GMV_ERR_VALUE, "",
-                        "cuDF has no type of this name; "
-                        "they are in capitals, such as FLOAT32, STRING or TIMESTAMP_DAYS");
+        return gmv_decode_fail_cudf_name(json_string_value(value), json_string_length(value), err);
     *(int32_t *)target->place = id;
     return GMV_OK;
 }
@@ -497,8 +521,8 @@ static const decode_type decode_types[] = {
     [GMV_FIELD_DTYPE_NAME] = {decode_check_string, decode_read_dtype_name},
     [GMV_FIELD_TYPESTR] = {decode_check_string, decode_read_typestr},
     [GMV_FIELD_CUDF_NAME] = {decode_check_string, decode_read_cudf_name},
-    [GMV_FIELD_REFERENCE] = {decode_check_string, decode_read_reference},
-    [GMV_FIELD_REFERENCES] = {decode_check_strings, decode_read_references},
+    [GMV_FIELD_REFERENCE] = {decode_check_reference, decode_read_reference},
+    [GMV_FIELD_REFERENCES] = {decode_check_references, decode_read_references},
     [GMV_FIELD_INT64S] = {decode_check_integers, decode_read_int64s},
     [GMV_FIELD_RANGES] = {decode_check_ranges, decode_read_ranges},
     [GMV_FIELD_BASE64] = {decode_check_string, decode_read_base64},
@@ -512,7 +536,7 @@ static const decode_type decode_types[] = {
 static gmv_status decode_check_fields(const json_t *value, const gmv_field *fields, gmv_error *err)
 {
     if (!json_is_object(value))
-        return gmv_decode_fail_type(value, "an object", "", err);
+        return gmv_decode_fail_object(value, fields, err);
     for (const gmv_field *field = fields; field->name != NULL; field++) {
         const json_t *member = json_object_get(value, field->name);
         gmv_status status = GMV_OK;

@@ -9,6 +9,8 @@ libgmvd_codec_la_SOURCES = \
 	src/codec/cursor.h \
 	src/codec/decode.c \
 	src/codec/decode.h \
+	src/codec/decode_hint.c \
+	src/codec/decode_hint.h \
 	src/codec/decode_priv.h \
 	src/codec/dlpack_json.c \
 	src/codec/dlpack_json.h \

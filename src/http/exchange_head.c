@@ -115,8 +115,7 @@ static gmv_status exchange_route(gmv_exchange *exchange, gmv_method method, gmv_
     case GMV_ROUTING_NO_PATH:
         break;
     }
-    return gmv_fail(err, GMV_ERR_ROUTE_UNKNOWN, NULL,
-                    "there is no such path; /docs shows those that there are");
+    return gmv_router_fail_path(exchange->server->router, path, length, NULL, err);
 }
 
 /* On a connection beyond the limit only probes and the like are answered. */
@@ -140,6 +139,13 @@ gmv_status gmv__exchange_fail_media(const gmv_exchange *exchange, gmv_media want
     const gmv_field_value *came = &exchange->head.fields[GMV_FIELD_CONTENT_TYPE];
     const char *takes =
         wanted == GMV_MEDIA_JSON ? "application/json (in UTF-8)" : "application/octet-stream";
+    const char *remedy = "";
+    /* What curl sends of its own accord. */
+    if (gmv_head_media(&exchange->head) == GMV_MEDIA_FORM)
+        remedy = wanted == GMV_MEDIA_JSON
+                     ? "; with curl add -H 'Content-Type: application/json'"
+                     : "; with curl write -H 'Content-Type: application/octet-stream' "
+                       "--data-binary @FILE";
     size_t plain = 0;
     while (plain < came->length && came->text[plain] >= ' ' && came->text[plain] <= '~')
         plain++;
@@ -151,8 +157,19 @@ gmv_status gmv__exchange_fail_media(const gmv_exchange *exchange, gmv_media want
         return gmv_fail_parameter(err, GMV_ERR_MEDIA_TYPE_UNSUPPORTED, "Content-Type",
                                   "this call takes %s", takes);
     return gmv_fail_parameter(err, GMV_ERR_MEDIA_TYPE_UNSUPPORTED, "Content-Type",
-                              "the body came as %.*s; this call takes %s", (int)plain, came->text,
-                              takes);
+                              "the body came as %.*s; this call takes %s%s", (int)plain, came->text,
+                              takes, remedy);
+}
+
+/* 0 bytes are bytes, too, but only when they are meant: who forgot the body hears of it. */
+static gmv_status exchange_check_absent_body(const gmv_exchange *exchange, gmv_error *err)
+{
+    if (exchange->match.route->body != GMV_BODY_OCTETS ||
+        exchange->head.fields[GMV_FIELD_CONTENT_LENGTH].count)
+        return GMV_OK;
+    return gmv_fail_parameter(err, GMV_ERR_REQUEST_MALFORMED, "Content-Length",
+                              "there is no body; send bytes with a Content-Length or in chunks, or "
+                              "Content-Length: 0 if you mean none");
 }
 
 static gmv_status exchange_check_body(gmv_exchange *exchange, gmv_error *err)
@@ -161,7 +178,7 @@ static gmv_status exchange_check_body(gmv_exchange *exchange, gmv_error *err)
     const gmv_route *route = exchange->match.route;
     uint64_t limit = exchange->server->service->max_json_nbytes;
     if (head->body_nbytes == 0)
-        return GMV_OK;
+        return exchange_check_absent_body(exchange, err);
     if (route->body == GMV_BODY_NONE)
         return gmv_fail(err, GMV_ERR_REQUEST_MALFORMED, NULL, "this call takes no body");
     if (route->body == GMV_BODY_JSON && head->body_nbytes > 0 &&

@@ -93,7 +93,8 @@ static gmv_status call_find_route(const batch_run *run, size_t index, batch_call
     case GMV_ROUTING_NO_PATH:
         break;
     }
-    return gmv_fail(err, GMV_ERR_ROUTE_UNKNOWN, "/path", "there is no such path");
+    return gmv_router_fail_path(run->request->service->router, call->path.data, length, "/path",
+                                err);
 }
 
 static gmv_status call_read_query(batch_call *call, gmv_error *err)

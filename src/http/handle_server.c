@@ -8,6 +8,21 @@
 #include "http/metrics.h"
 #include "http/service.h"
 
+/* For who knows nothing but the address. */
+GMV_HANDLER(index)
+{
+    gmv_json_writer writer = gmv_json_writer_over(&reply->text);
+    gmv_json_open_object(&writer);
+    gmv_json_member_string(&writer, "name", PACKAGE_NAME);
+    gmv_json_member_string(&writer, "version", PACKAGE_VERSION);
+    gmv_json_member_string(&writer, "docs", "/docs");
+    gmv_json_member_string(&writer, "openapi", "/openapi.json");
+    gmv_json_member_string(&writer, "server", "/v1/server");
+    gmv_json_member_string(&writer, "handles", "/v1/handles");
+    gmv_json_close_object(&writer);
+    return GMV_OK;
+}
+
 static void server_reply_status(gmv_request *request, bool verbose, gmv_reply *reply)
 {
     const gmv_engine *engine = &request->service->engine;

@@ -250,6 +250,8 @@ gmv_media gmv_head_media(const gmv_head *head)
         return GMV_MEDIA_OCTETS;
     if (head_equals(type, length, "application/json") && head_charset_is_utf8(rest, rest_length))
         return GMV_MEDIA_JSON;
+    if (head_equals(type, length, "application/x-www-form-urlencoded"))
+        return GMV_MEDIA_FORM;
     return GMV_MEDIA_OTHER;
 }
 

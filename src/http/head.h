@@ -45,6 +45,7 @@ typedef enum gmv_media {
     GMV_MEDIA_ABSENT,
     GMV_MEDIA_JSON,
     GMV_MEDIA_OCTETS,
+    GMV_MEDIA_FORM, /* what browsers and curl send unless told otherwise */
     GMV_MEDIA_OTHER
 } gmv_media;
 

@@ -12,6 +12,7 @@
 #define ROUTER_SEGMENTS_MAX 6
 #define ROUTER_KEY_SEGMENTS 2 /* as many as tell the resources apart */
 #define ROUTER_SEGMENT_MAX  64
+#define ROUTER_HINTED_MAX   256 /* bytes of a path that is looked for elsewhere */
 
 typedef struct router_segment {
     const char *text;
@@ -76,6 +77,9 @@ static uint32_t router_path_key(const router_path *path)
 static bool router_compile(const char *path, router_template *out_template)
 {
     *out_template = (router_template){0};
+    bool is_root = strcmp(path, "/") == 0;
+    if (is_root)
+        path++;
     while (*path == '/') {
         size_t length = strcspn(++path, "/");
         size_t i = out_template->n_segments;
@@ -89,7 +93,7 @@ static bool router_compile(const char *path, router_template *out_template)
         path += length;
     }
     out_template->key = router_template_key(out_template);
-    return *path == '\0' && out_template->n_segments > 0;
+    return *path == '\0' && (is_root || out_template->n_segments > 0);
 }
 
 /* Most segments hold no escape and are taken as they stand. */
@@ -114,6 +118,8 @@ static bool router_split(const char *path, size_t length, router_path *out_path)
 {
     const char *end = path + length;
     out_path->n_segments = 0;
+    if (length == 1 && *path == '/')
+        return true;
     while (path < end && *path == '/') {
         path++;
         const char *slash = memchr(path, '/', (size_t)(end - path));
@@ -219,4 +225,33 @@ gmv_routing gmv_router_match(const gmv_router *router, gmv_method method, const 
         return GMV_ROUTING_FOUND;
     router_write_allow(methods, out_match->allow);
     return GMV_ROUTING_NO_METHOD;
+}
+
+static bool router_has(const gmv_router *router, const char *path, size_t length)
+{
+    gmv_route_match match;
+    return gmv_router_match(router, GMV_METHOD_COUNT, path, length, &match) != GMV_ROUTING_NO_PATH;
+}
+
+static bool router_has_behind(const gmv_router *router, const char *prefix, const char *path,
+                              size_t length)
+{
+    char longer[ROUTER_HINTED_MAX];
+    size_t prefix_length = strlen(prefix);
+    if (length > sizeof longer - prefix_length)
+        return false;
+    memcpy(longer, prefix, prefix_length);
+    memcpy(longer + prefix_length, path, length);
+    return router_has(router, longer, prefix_length + length);
+}
+
+gmv_status gmv_router_fail_path(const gmv_router *router, const char *path, size_t length,
+                                const char *pointer, gmv_error *err)
+{
+    const char *hint = "; /docs shows those that there are";
+    if (length > 1 && path[length - 1] == '/' && router_has(router, path, length - 1))
+        hint = ", but there is one without the slash at its end";
+    else if (router_has_behind(router, "/v1", path, length))
+        hint = ", but there is one with /v1 before it";
+    return gmv_fail(err, GMV_ERR_ROUTE_UNKNOWN, pointer, "there is no such path%s", hint);
 }

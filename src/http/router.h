@@ -36,4 +36,8 @@ void gmv_router_destroy(gmv_router *router);
 gmv_routing gmv_router_match(const gmv_router *router, gmv_method method, const char *path,
                              size_t length, gmv_route_match *out_match);
 
+/* The failure for a path that is none: says so, and what would make it one where that is plain. */
+gmv_status gmv_router_fail_path(const gmv_router *router, const char *path, size_t length,
+                                const char *pointer, gmv_error *err);
+
 #endif

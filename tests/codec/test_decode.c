@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies by tables of fields: defaults, types before values, pointers, and failing allocations. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -318,6 +319,43 @@ Test(decode, empty_body_is_an_empty_object_where_nothing_is_required)
     gmv_document_fini(&document);
     cr_assert_eq(gmv_decode_body(NULL, 0, outer_fields, &body, &document, &err),
                  GMV_ERR_JSON_MALFORMED);
+}
+
+#define HINT_ID "view_00000000000000000000000001"
+
+Test(decode, a_slip_is_told_what_to_write_instead)
+{
+    static const struct {
+        const char *members, *pointer, *hint;
+    } slips[] = {
+        {"\"number\":\"64\"", "/number", "leave the quotes out"},
+        {"\"number\":1,\"flag\":\"false\"", "/flag", "leave the quotes out"},
+        {"\"number\":1,\"reference\":5", "/reference", "\"view_...\""},
+        {"\"number\":1,\"reference\":{\"id\":\"" HINT_ID "\"}", "/reference",
+         "write \"" HINT_ID "\""},
+        {"\"number\":1,\"reference\":{\"id\":\"x\"}", "/reference", "\"view_...\""},
+        {"\"number\":1,\"references\":\"" HINT_ID "\"", "/references", "write [\"" HINT_ID "\"]"},
+        {"\"number\":1,\"int64s\":-7", "/int64s", "write [-7]"},
+        {"\"number\":1,\"int64s\":99999999999999999999", "/int64s", "such as [4]"},
+        {"\"number\":1,\"ranges\":[3]", "/ranges/0", "[0, 8]"},
+        {"\"number\":1,\"inner\":7", "/inner", "its members are: depth, word"},
+        {"\"number\":1,\"typestr\":\"Float64\"", "/typestr", "write \"<f8\""},
+        {"\"number\":1,\"typestr\":\"float8_e5m2\"", "/typestr", "\"dtype\": \"float8_e5m2\""},
+        {"\"number\":1,\"typestr\":\"\"", "/typestr", "such as '<f4'"},
+        {"\"number\":1,\"type\":\"|i1\"", "/type", "write \"INT8\""},
+        {"\"number\":1,\"type\":\"decimal64\"", "/type", "write \"DECIMAL64\""},
+        {"\"number\":1,\"type\":\"\"", "/type", "in capitals"},
+    };
+    for (size_t i = 0; i < sizeof slips / sizeof slips[0]; i++) {
+        char text[160];
+        outer_body body;
+        gmv_document document;
+        gmv_error err;
+        snprintf(text, sizeof text, "{%s}", slips[i].members);
+        cr_assert_neq(outer_decode(text, &body, &document, &err), GMV_OK, "%s", text);
+        cr_assert_str_eq(err.pointer, slips[i].pointer, "%s", text);
+        cr_assert_not_null(strstr(err.message, slips[i].hint), "%s: %s", text, err.message);
+    }
 }
 
 static gmv_status decode_label_of(size_t characters, const char *character)

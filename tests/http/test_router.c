@@ -24,6 +24,7 @@ static const gmv_route routes[] = {
     ROUTE(POST, "/v1/{id}/pack"),
     ROUTE(POST, "/v1/tables/{id}"),
     ROUTE(GET, "/v1/tables/all"),
+    ROUTE(GET, "/"),
 };
 
 #define X "view_00000000000000000000000000"
@@ -56,10 +57,12 @@ static const struct {
     {GMV_METHOD_POST, "/v1/tables/all", GMV_ROUTING_NO_METHOD, -1, false, "GET, HEAD"},
     {GMV_METHOD_POST, "/v1/tables/pack", GMV_ROUTING_FOUND, 7, false, ""},
     {GMV_METHOD_POST, "/v1/others/pack", GMV_ROUTING_FOUND, 6, false, ""},
+    {GMV_METHOD_GET, "/", GMV_ROUTING_FOUND, 9, false, ""},
+    {GMV_METHOD_POST, "/", GMV_ROUTING_NO_METHOD, -1, false, "GET, HEAD"},
     /* not paths of ours */
     {GMV_METHOD_GET, "", GMV_ROUTING_NO_PATH, -1, false, ""},
     {GMV_METHOD_GET, "*", GMV_ROUTING_NO_PATH, -1, false, ""},
-    {GMV_METHOD_GET, "/", GMV_ROUTING_NO_PATH, -1, false, ""},
+    {GMV_METHOD_GET, "//", GMV_ROUTING_NO_PATH, -1, false, ""},
     {GMV_METHOD_GET, "livez", GMV_ROUTING_NO_PATH, -1, false, ""},
     {GMV_METHOD_GET, "/livez/", GMV_ROUTING_NO_PATH, -1, false, ""},
     {GMV_METHOD_GET, "//livez", GMV_ROUTING_NO_PATH, -1, false, ""},
@@ -120,6 +123,39 @@ Test(router, a_path_of_9000_bytes_is_none_of_ours)
     gmv_route_match match;
     cr_assert_eq(gmv_router_match(router, GMV_METHOD_GET, path, sizeof path, &match),
                  GMV_ROUTING_NO_PATH);
+    gmv_router_destroy(router);
+}
+
+Test(router, a_path_that_nearly_is_one_is_told_so)
+{
+    static const struct {
+        const char *path, *hint;
+    } missed[] = {
+        {"/livez/", "without the slash at its end"},
+        {"/v1/packed/" X "/data/", "without the slash at its end"},
+        {"/packed/" X, "with /v1 before it"},
+        {"/tables/all", "with /v1 before it"},
+        {"/tables/all/", "/docs"},
+        {"/other", "/docs"},
+        {"", "/docs"},
+    };
+    static char path[9000];
+    gmv_router *router;
+    gmv_error err;
+    gmv_error_init(&err);
+    cr_assert_eq(gmv_router_create(routes, sizeof routes / sizeof routes[0], &router, &err),
+                 GMV_OK);
+    for (size_t i = 0; i < sizeof missed / sizeof missed[0]; i++) {
+        cr_assert_eq(
+            gmv_router_fail_path(router, missed[i].path, strlen(missed[i].path), "/path", &err),
+            GMV_ERR_ROUTE_UNKNOWN);
+        cr_assert_not_null(strstr(err.message, missed[i].hint), "%s: %s", missed[i].path,
+                           err.message);
+        cr_assert_str_eq(err.pointer, "/path");
+    }
+    memset(path, '/', sizeof path);
+    cr_assert_eq(gmv_router_fail_path(router, path, sizeof path, NULL, &err),
+                 GMV_ERR_ROUTE_UNKNOWN);
     gmv_router_destroy(router);
 }
 
