@@ -2,6 +2,8 @@
 /* See support.h. */
 #include "http/support.h"
 
+#include "http/server_priv.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -30,6 +32,7 @@ int support_run(const support_test *tests, size_t n_tests, const char *only)
         }
         support_failures = 0;
         int64_t begun = gmv_clock_monotonic_ns();
+        (void)alarm(SUPPORT_TEST_SECONDS);
         tests[i].run();
         printf("# %lld ms\n", (long long)((gmv_clock_monotonic_ns() - begun) / 1000000));
         n_failed += support_failures ? 1 : 0;
@@ -86,9 +89,23 @@ int support_gate_waiting(void)
 
 void support_gate_await(int n_waiting)
 {
-    for (int i = 0; i < 5000 && support_gate_waiting() < n_waiting; i++)
+    for (int i = 0; i < SUPPORT_PATIENCE_MS && support_gate_waiting() < n_waiting; i++)
         support_sleep_ms(1);
     check(support_gate_waiting() >= n_waiting, "%d wait", support_gate_waiting());
+}
+
+void support_await_requests(const support_server *s, uint64_t n_started)
+{
+    for (int i = 0; i < SUPPORT_PATIENCE_MS && s->server->n_started < n_started; i++)
+        support_sleep_ms(1);
+    check(s->server->n_started >= n_started, "%d have begun", (int)s->server->n_started);
+}
+
+void support_await_connections(const support_server *s, unsigned n_connections)
+{
+    for (int i = 0; i < SUPPORT_PATIENCE_MS && s->server->n_connections != n_connections; i++)
+        support_sleep_ms(1);
+    check(s->server->n_connections == n_connections, "%d are open", (int)s->server->n_connections);
 }
 
 /* ---- handlers ---- */
@@ -405,7 +422,7 @@ int support_connect(const support_server *s)
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int on = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    const struct timeval timeout = {.tv_sec = 20};
+    const struct timeval timeout = {.tv_sec = SUPPORT_PATIENCE_MS / 1000};
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
@@ -488,11 +505,24 @@ void support_answer_free(support_answer *answer)
     answer->body = NULL;
 }
 
-bool support_is_closed(int fd, int timeout_ms)
+bool support_is_welcome(int fd)
+{
+    static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    char bytes[sizeof interim - 1];
+    return recv(fd, bytes, sizeof bytes, MSG_WAITALL) == (ssize_t)sizeof bytes &&
+           memcmp(bytes, interim, sizeof bytes) == 0;
+}
+
+bool support_is_readable(int fd, int timeout_ms)
+{
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    return poll(&polled, 1, timeout_ms) == 1;
+}
+
+bool support_is_closed(int fd)
 {
     char bytes[4096];
-    struct pollfd polled = {.fd = fd, .events = POLLIN};
-    while (poll(&polled, 1, timeout_ms) == 1)
+    while (support_is_readable(fd, SUPPORT_PATIENCE_MS))
         if (recv(fd, bytes, sizeof bytes, 0) <= 0)
             return true;
     return false;

@@ -28,6 +28,13 @@ extern atomic_int support_n_again; /* runs of POST /again */
         }                                                           \
     } while (0)
 
+/*
+ * For what must come about: nobody waits this long but for a fault, however busy the machine is.
+ * A test as a whole is killed after SUPPORT_TEST_SECONDS.
+ */
+#define SUPPORT_PATIENCE_MS  60000
+#define SUPPORT_TEST_SECONDS 600
+
 typedef struct support_test {
     const char *name;
     void (*run)(void);
@@ -65,6 +72,10 @@ void support_gate_open(void);
 int support_gate_waiting(void);
 void support_gate_await(int n_waiting);
 
+/* Waits until the server has begun so many requests in all, or has so many connections now. */
+void support_await_requests(const support_server *s, uint64_t n_started);
+void support_await_connections(const support_server *s, unsigned n_connections);
+
 /* What the upload route has seen in all: begun, finished and aborted bodies. */
 typedef struct support_uploads {
     int begun, finished, aborted;
@@ -85,13 +96,17 @@ int support_connect(const support_server *s);
 /* False when the peer has gone. */
 bool support_send(int fd, const void *bytes, size_t nbytes);
 bool support_print(int fd, const char *text);
+/* Whether "100 Continue" comes: the server has read the head, and waits for the body. */
+bool support_is_welcome(int fd);
 /* Reads one answer (`is_head`: without its body). */
 support_answer support_receive(int fd, bool is_head);
 void support_answer_free(support_answer *answer);
 /* The value of a field, "" when it is not there. Valid until the next call. */
 const char *support_field(const support_answer *answer, const char *name);
-/* Whether the peer closes within the time; bytes before that are dropped. */
-bool support_is_closed(int fd, int timeout_ms);
+/* Whether the peer closes, which it has SUPPORT_PATIENCE_MS for; bytes before that are dropped. */
+bool support_is_closed(int fd);
+/* Whether there is something to read, or the end, within the time. */
+bool support_is_readable(int fd, int timeout_ms);
 /* Closes with a reset. */
 void support_reset(int fd);
 /* One request on a connection of its own; the status. */

@@ -135,7 +135,7 @@ static void framing_check(const support_server *s, const framing_row *row)
     check(answer.status == row->status || answer.status == row->other_status, "%s: %d", row->what,
           answer.status);
     if (row->closes || answer.status == 400) {
-        check(support_is_closed(fd, 3000), "%s: still open", row->what);
+        check(support_is_closed(fd), "%s: still open", row->what);
     } else {
         (void)support_print(fd, "GET /livez HTTP/1.1\r\n" HOST "\r\n");
         support_answer next = support_receive(fd, false);
@@ -164,7 +164,7 @@ static void test_cut_body(void)
     shutdown(fd, SHUT_WR);
     support_answer answer = support_receive(fd, false);
     check(answer.status == 400, "%d", answer.status);
-    check(support_is_closed(fd, 3000));
+    check(support_is_closed(fd));
     support_answer_free(&answer);
     close(fd);
     support_stop(&s, 1000);
@@ -341,7 +341,7 @@ static void test_early_refusal(void)
     (void)support_print(fd, POST_ECHO "Content-Length: 100000000\r\n\r\n");
     support_answer answer = support_receive(fd, false);
     check(answer.status == 413, "%d", answer.status);
-    check(support_is_closed(fd, 3000));
+    check(support_is_closed(fd));
     support_answer_free(&answer);
     close(fd);
     /* a client that waits for 100 Continue hears it at once, and the connection closes */
@@ -349,15 +349,13 @@ static void test_early_refusal(void)
     (void)support_print(fd, POST_ECHO "Expect: 100-continue\r\nContent-Length: 100000000\r\n\r\n");
     answer = support_receive(fd, false);
     check(answer.status == 413, "%d", answer.status);
-    check(support_is_closed(fd, 3000));
+    check(support_is_closed(fd));
     support_answer_free(&answer);
     close(fd);
     /* and one that is welcome gets to send */
     fd = support_connect(&s);
     (void)support_print(fd, POST_ECHO "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
-    char interim[32] = "";
-    check(recv(fd, interim, 25, MSG_WAITALL) == 25 && strncmp(interim, "HTTP/1.1 100", 12) == 0,
-          "%s", interim);
+    check(support_is_welcome(fd));
     (void)support_print(fd, "{}");
     answer = support_receive(fd, false);
     check(answer.status == 200, "%d", answer.status);
@@ -453,26 +451,39 @@ static void test_full_queue(void)
     const gmv_server_options options = {
         .n_short_workers = 1, .n_bulk_workers = 1, .max_short_jobs = 3, .max_bulk_jobs = 1};
     support_start(&s, &options);
+    /* of eight the lane takes three, whichever come first; the others hear so at once */
     support_gate_close();
-    int waiting[3];
-    waiting[0] = send_gate(&s, "/v1/gate");
-    support_gate_await(1);
-    waiting[1] = send_gate(&s, "/v1/gate");
-    waiting[2] = send_gate(&s, "/v1/gate");
-    support_sleep_ms(50);
-    check_status(send_gate(&s, "/v1/gate"), 503);
+    struct pollfd sent[8];
+    for (int i = 0; i < 8; i++)
+        sent[i] = (struct pollfd){.fd = send_gate(&s, "/v1/gate"), .events = POLLIN};
+    for (int n_refused = 0; n_refused < 5 && poll(sent, 8, SUPPORT_PATIENCE_MS) > 0;)
+        for (int i = 0; i < 8; i++)
+            if (sent[i].fd >= 0 && sent[i].revents) {
+                check_status(sent[i].fd, 503);
+                sent[i].fd = -1;
+                n_refused++;
+            }
     check(support_ask(&s, "GET /livez HTTP/1.1\r\n" HOST "\r\n", NULL) == 200, "inline goes on");
+    check(poll(sent, 8, 20) == 0, "more than three are answered");
     support_gate_open();
-    for (int i = 0; i < 3; i++)
-        check_status(waiting[i], 200);
+    for (int i = 0; i < 8; i++)
+        if (sent[i].fd >= 0)
+            check_status(sent[i].fd, 200);
     /* the bulk lane full: who wants to move there is told, and nothing hangs */
     support_gate_close();
-    waiting[0] = send_gate(&s, "/v1/move");
+    int waiting = send_gate(&s, "/v1/move");
     support_gate_await(1);
     check_status(send_gate(&s, "/v1/move"), 503);
     support_gate_open();
-    check_status(waiting[0], 200);
+    check_status(waiting, 200);
     support_stop(&s, 1000);
+}
+
+static void await_runs(int n)
+{
+    for (int i = 0; i < SUPPORT_PATIENCE_MS && support_n_again < n; i++)
+        support_sleep_ms(1);
+    check(support_n_again >= n, "%d runs", support_n_again);
 }
 
 /* Requests that wait for others' work hold no thread: as many again as there are workers do not. */
@@ -480,18 +491,22 @@ static void test_waiting_holds_no_thread(void)
 {
     support_server s = {0};
     const gmv_server_options options = {
-        .n_short_workers = 2, .n_bulk_workers = 2, .max_bulk_jobs = 6, .max_wait_ms = 700};
+        .n_short_workers = 2, .n_bulk_workers = 2, .max_bulk_jobs = 6, .max_wait_ms = 600000};
     support_start(&s, &options);
     support_n_again = 0;
     int64_t begun = gmv_clock_monotonic_ns();
     int waiting[5];
     for (int i = 0; i < 5; i++)
         waiting[i] = send_gate(&s, "/v1/again");
-    support_sleep_ms(50);
+    await_runs(5 * 10);
     for (int i = 0; i < 10; i++)
         check_status(send_gate(&s, "/v1/move"), 200);
+    for (int i = 0; i < 5; i++)
+        check(!support_is_readable(waiting[i], 0), "request %d is given up", i);
+    int n = support_n_again;
     int64_t took_ms = (gmv_clock_monotonic_ns() - begun) / 1000000;
-    check(took_ms < 600, "others waited for %lld ms", (long long)took_ms);
+    check(n <= 5 * (took_ms + 2), "run %d times in %lld ms", n, (long long)took_ms);
+    gmv_clock_advance_ms(600000);
     for (int i = 0; i < 5; i++) {
         support_answer answer = support_receive(waiting[i], false);
         check(answer.status == 422 && strstr(answer.body, "it has not happened"), "%d %s",
@@ -499,10 +514,6 @@ static void test_waiting_holds_no_thread(void)
         support_answer_free(&answer);
         close(waiting[i]);
     }
-    took_ms = (gmv_clock_monotonic_ns() - begun) / 1000000;
-    check(took_ms >= 700, "given up after %lld ms", (long long)took_ms);
-    int n = support_n_again;
-    check(n > 5 * 10 && n < 5 * 150, "run %d times", n);
     check_status(send_gate(&s, "/v1/move"), 200);
     support_stop(&s, 1000);
 }
@@ -510,16 +521,15 @@ static void test_waiting_holds_no_thread(void)
 static void test_drain_ends_waiting(void)
 {
     support_server s = {0};
-    const gmv_server_options options = {.n_bulk_workers = 1, .max_wait_ms = 60000};
+    const gmv_server_options options = {.n_bulk_workers = 1, .max_wait_ms = 600000};
     support_start(&s, &options);
+    support_n_again = 0;
     int waiting[3];
     for (int i = 0; i < 3; i++)
         waiting[i] = send_gate(&s, "/v1/again");
-    support_sleep_ms(100);
-    int64_t begun = gmv_clock_monotonic_ns();
-    support_stop(&s, 300);
-    int64_t took_ms = (gmv_clock_monotonic_ns() - begun) / 1000000;
-    check(took_ms < 3000, "%lld ms", (long long)took_ms);
+    await_runs(3 * 4);
+    int64_t took_ms = support_stop(&s, 300);
+    check(took_ms < SUPPORT_PATIENCE_MS, "%lld ms", (long long)took_ms);
     for (int i = 0; i < 3; i++)
         close(waiting[i]);
 }
@@ -676,9 +686,11 @@ static void test_upload_limit(void)
     support_start(&s, &options);
     static const char head[] =
         "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS "Content-Length: 4\r\n\r\n";
+    static const char asking[] = "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS
+                                 "Expect: 100-continue\r\nContent-Length: 4\r\n\r\n";
     int first = support_connect(&s), second = support_connect(&s), third = support_connect(&s);
-    check(support_print(first, head) && support_print(second, head));
-    support_sleep_ms(100);
+    check(support_print(first, asking) && support_is_welcome(first));
+    check(support_print(second, asking) && support_is_welcome(second));
     check(support_print(third, head) && support_print(third, "abcd"));
     check_status(third, 503);
     check(support_print(first, "abcd"));
@@ -790,14 +802,14 @@ static void test_broken_uploads(void)
 static void test_clients_leave_while_suspended(void)
 {
     support_server s = {0};
-    support_start(&s, NULL);
+    const gmv_server_options options = {.n_short_workers = 2};
+    support_start(&s, &options);
     support_gate_close();
     int reset = send_gate(&s, "/v1/gate"), closed = send_gate(&s, "/v1/gate");
-    support_gate_await(1);
-    support_sleep_ms(30);
+    support_gate_await(2);
     support_reset(reset);
     close(closed);
-    support_sleep_ms(30);
+    support_sleep_ms(30); /* so that the loss may be noticed; it need not be */
     support_gate_open();
     check(support_ask(&s, "GET /livez HTTP/1.1\r\n" HOST "\r\n", NULL) == 200);
     support_stop(&s, 2000);
@@ -834,7 +846,7 @@ static void test_half_close_is_answered(void)
                 support_answer answer = support_receive(fd, false);
                 check(answer.status == 200 || answer.status == 201, "row %zu, after %d ms: %d", i,
                       pause_ms, answer.status);
-                check(support_is_closed(fd, 3000), "row %zu", i);
+                check(support_is_closed(fd), "row %zu", i);
                 support_answer_free(&answer);
                 close(fd);
             }
@@ -883,7 +895,7 @@ static void test_silent_clients(void)
         (void)support_print(fds[i], beginnings[i]);
     }
     for (int i = 0; i < 6; i++) {
-        check(support_is_closed(fds[i], 5000), "%s", beginnings[i]);
+        check(support_is_closed(fds[i]), "%s", beginnings[i]);
         close(fds[i]);
     }
     support_stop(&s, 1000);
@@ -939,16 +951,17 @@ static void test_connection_limit(void)
           "beyond the limit");
     check(support_ask(&s, "GET /livez HTTP/1.1\r\n" HOST "\r\n", NULL) == 200,
           "probes have a reserve");
+    support_await_connections(&s, 8);
     for (int i = 8; i < 72; i++)
         idle[i] = support_connect(&s);
-    support_sleep_ms(200);
+    support_await_connections(&s, 72);
     support_answer answer;
     check(support_ask(&s, "", &answer) == 503, "far beyond the limit: %d", answer.status);
     check(answer.nbytes > 0 && answer.body[answer.nbytes - 1] == '}', "%s", answer.body);
     support_answer_free(&answer);
     for (int i = 0; i < 72; i++)
         close(idle[i]);
-    support_sleep_ms(200);
+    support_await_connections(&s, 0);
     check(support_ask(&s, "GET /v1/server HTTP/1.1\r\n" HOST "\r\n", NULL) == 200, "room again");
     support_stop(&s, 1000);
 }
@@ -959,15 +972,16 @@ static void test_trickling_body(void)
     support_server s = {0};
     support_start(&s, NULL);
     int json = support_connect(&s), octets = support_connect(&s);
-    (void)support_print(json, POST_ECHO "Content-Length: 1000\r\n\r\n{");
-    (void)support_print(octets, "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS CHUNKED "\r\n3e8\r\na");
-    support_sleep_ms(50);
+    (void)support_print(json, POST_ECHO "Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n");
+    (void)support_print(octets, "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS CHUNKED
+                                "Expect: 100-continue\r\n\r\n");
+    check(support_is_welcome(json) && support_is_welcome(octets));
     gmv_clock_advance_ms(61000);
-    check(!support_is_closed(json, 50) && !support_is_closed(octets, 50));
-    (void)support_print(json, " ");
-    (void)support_print(octets, "a");
-    check(support_is_closed(json, 3000));
-    check(support_is_closed(octets, 3000));
+    check(!support_is_readable(json, 50) && !support_is_readable(octets, 50));
+    (void)support_print(json, "{");
+    (void)support_print(octets, "3e8\r\na");
+    check(support_is_closed(json));
+    check(support_is_closed(octets));
     close(json);
     close(octets);
     support_stop(&s, 1000);
@@ -1046,7 +1060,7 @@ static void test_drain_finishes_work(void)
     for (int i = 0; i < 4; i++)
         fds[i] = send_gate(&s, i % 2 ? "/v1/gate" : "/v1/move");
     support_gate_await(4);
-    drain_job job = {&s, 10000, 0};
+    drain_job job = {&s, 4 * SUPPORT_PATIENCE_MS, 0};
     pthread_t thread;
     pthread_create(&thread, NULL, drain_main, &job);
     await_draining(&s);
@@ -1054,20 +1068,21 @@ static void test_drain_finishes_work(void)
     answer = support_receive(idle, false);
     check(answer.status == 503, "%d", answer.status);
     check(strstr(answer.body, "\"draining\"") != NULL, "%s", answer.body);
-    check(support_is_closed(idle, 3000));
+    check(support_is_closed(idle));
     support_answer_free(&answer);
     support_gate_open();
     for (int i = 0; i < 4; i++)
         check_status(fds[i], 200);
     close(idle);
     pthread_join(thread, NULL);
-    check(job.took_ms < 5000, "%lld ms", (long long)job.took_ms);
+    check(job.took_ms < SUPPORT_PATIENCE_MS, "%lld ms", (long long)job.took_ms);
 }
 
 static void test_drain_gives_up(void)
 {
     support_server s = {0};
-    support_start(&s, NULL);
+    const gmv_server_options options = {.n_short_workers = 3, .n_bulk_workers = 1};
+    support_start(&s, &options);
     support_gate_close();
     int fds[3];
     for (int i = 0; i < 3; i++)
@@ -1080,16 +1095,16 @@ static void test_drain_gives_up(void)
     (void)support_print(half_upload, "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS
                                      "Content-Length: 4000000\r\n\r\nab");
     (void)support_print(half_head, "GET /livez HTTP/1.1\r\n");
-    support_gate_await(2);
-    support_sleep_ms(50);
-    drain_job job = {&s, 300, 0};
+    support_gate_await(4);
+    support_await_requests(&s, 6);
+    drain_job job = {&s, 1000, 0};
     pthread_t thread;
     pthread_create(&thread, NULL, drain_main, &job);
     for (int i = 0; i < 3; i++)
         check_status(fds[i], 503);
     support_gate_open();
     pthread_join(thread, NULL);
-    check(job.took_ms < 5000, "%lld ms", (long long)job.took_ms);
+    check(job.took_ms < SUPPORT_PATIENCE_MS, "%lld ms", (long long)job.took_ms);
     close(upload);
     close(half_upload);
     close(half_head);
@@ -1133,7 +1148,7 @@ static void test_drain_under_load(void)
             pthread_create(&threads[i], NULL, storm_main, &s);
         support_sleep_ms(60);
         int64_t took_ms = support_stop(&s, round % 2 ? 2000 : 0);
-        check(took_ms < 5000, "%lld ms", (long long)took_ms);
+        check(took_ms < SUPPORT_PATIENCE_MS, "%lld ms", (long long)took_ms);
         atomic_store(&storm_ends, true);
         for (int i = 0; i < 6; i++)
             pthread_join(threads[i], NULL);
