@@ -32,7 +32,8 @@ include tests/install/local.mk
 include tests/gpu/local.mk
 
 # Plain programs whose threads race: what a build with ThreadSanitizer runs (Criterion does not start there).
-RACE_TESTS = tests/device/race_import tests/device/race_split tests/registry/race_registry tests/ops/test_engine_race tests/http/test_server
+RACE_TESTS = tests/device/race_import tests/device/race_split tests/registry/race_registry tests/registry/race_lives \
+	tests/ops/test_engine_race tests/http/test_server tests/http/test_download tests/http/test_event_streams
 
 .PHONY: check-races
 check-races: $(RACE_TESTS)

@@ -37,7 +37,7 @@ tests_registry_test_nodes_LDADD = libgmv-registry.la libgmv-base.la $(GMV_TEST_L
 
 check_PROGRAMS += tests/registry/race_registry
 TESTS += tests/registry/race_registry
-tests_registry_race_registry_SOURCES = tests/registry/race_registry.c tests/registry/toy.h
+tests_registry_race_registry_SOURCES = tests/registry/race_registry.c tests/registry/race.h tests/registry/toy.h
 tests_registry_race_registry_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_registry_race_registry_LDADD = libgmv-registry.la libgmv-base.la
 
@@ -64,6 +64,6 @@ tests_registry_test_wheel_LDADD = libgmv-registry.la libgmv-base.la $(GMV_TEST_L
 
 check_PROGRAMS += tests/registry/race_lives
 TESTS += tests/registry/race_lives
-tests_registry_race_lives_SOURCES = tests/registry/race_lives.c tests/registry/toy.h
+tests_registry_race_lives_SOURCES = tests/registry/race_lives.c tests/registry/race.h tests/registry/toy.h
 tests_registry_race_lives_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_registry_race_lives_LDADD = libgmv-registry.la libgmv-base.la

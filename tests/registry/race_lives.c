@@ -4,69 +4,14 @@
  * and release, while a reaper ends leases on a clock that runs fast: for ThreadSanitizer and for
  * what must hold in the end: nothing is left, and nothing made in an ended session stands.
  */
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <time.h>
+#include "registry/race.h"
 
-#include <gmv/base/clock.h>
+enum { SHARED = 48, SESSIONS = 6, CLOCK_SPEED = 80 };
 
-#include "registry/toy.h"
-
-enum { THREADS = 4, SHARED = 48, SESSIONS = 6, ROUNDS_MAX = 40000 };
-
-static gmv_registry *registry;
-static atomic_long made, destroyed, sessions_made, refused, expired, ended;
-static atomic_long created, deleted, freed;
-static atomic_bool stop;
-static int64_t deadline_ns;
-
-static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_long sessions_made, refused, expired, ended;
 static gmv_id shared[SHARED], sessions[SESSIONS];
 
-typedef struct racer {
-    uint32_t random;
-    long rounds;
-    gmv_handle_info info;
-    gmv_deletion deletion;
-    gmv_error err;
-} racer;
-
-static void race_destroy(gmv_node *node)
-{
-    atomic_fetch_add(&destroyed, 1);
-    gmv_free(node);
-}
-
 static const gmv_node_class race_class = {.kind = GMV_KIND_PACKED, .destroy = race_destroy};
-
-static uint32_t draw(racer *me, uint32_t bound)
-{
-    me->random = me->random * 1664525u + 1013904223u;
-    return (me->random >> 8) % bound;
-}
-
-static gmv_id pick(racer *me, const gmv_id *from, uint32_t n)
-{
-    pthread_mutex_lock(&shared_lock);
-    gmv_id id = from[draw(me, n)];
-    pthread_mutex_unlock(&shared_lock);
-    return id;
-}
-
-static void offer(racer *me, gmv_id *to, uint32_t n, const gmv_id *id)
-{
-    pthread_mutex_lock(&shared_lock);
-    to[draw(me, n)] = *id;
-    pthread_mutex_unlock(&shared_lock);
-}
-
-static gmv_node *hold(const gmv_id *id)
-{
-    gmv_node *node = NULL;
-    gmv_status status = gmv_registry_get(registry, &anyone, id, GMV_KIND_ANY, NULL, &node, NULL);
-    return status == GMV_OK ? node : NULL;
-}
 
 static gmv_node *prepare(const gmv_caller *caller, bool inner, uint32_t ttl, gmv_node *owner)
 {
@@ -82,7 +27,7 @@ static gmv_node *prepare(const gmv_caller *caller, bool inner, uint32_t ttl, gmv
 /* An inner one under a named one, over a shared handle, in a session or in none. */
 static void make_in(racer *me, const gmv_caller *caller)
 {
-    gmv_id id = pick(me, shared, SHARED);
+    gmv_id id = race_pick(me, shared, SHARED);
     gmv_node *owner = hold(&id);
     gmv_node *nodes[2];
     nodes[0] = prepare(caller, true, 0, owner);
@@ -90,7 +35,7 @@ static void make_in(racer *me, const gmv_caller *caller)
     if (draw(me, 4) == 0)
         sched_yield();
     gmv_registry_publish(registry, nodes, 2);
-    offer(me, shared, SHARED, &nodes[1]->id);
+    race_offer(me, shared, SHARED, &nodes[1]->id);
     gmv_registry_release(registry, owner, draw(me, 2));
     for (int i = 0; i < 2; i++)
         gmv_registry_release(registry, nodes[i], draw(me, 2));
@@ -103,7 +48,7 @@ static void make(racer *me)
 
 static void make_in_session(racer *me)
 {
-    gmv_id id = pick(me, sessions, SESSIONS);
+    gmv_id id = race_pick(me, sessions, SESSIONS);
     gmv_caller bearer = {0};
     if (gmv_session_enter(registry, &anyone, &id, &bearer.session, &me->err) != GMV_OK) {
         atomic_fetch_add(&refused, 1);
@@ -119,17 +64,17 @@ static void begin_session(racer *me)
     if (gmv_session_create(registry, &anyone, "race", 4, 1 + draw(me, 3), &info, NULL) != GMV_OK)
         abort();
     atomic_fetch_add(&sessions_made, 1);
-    offer(me, sessions, SESSIONS, &info.id);
+    race_offer(me, sessions, SESSIONS, &info.id);
 }
 
 /* After the end no handle of the session may be found. */
 static void end_session(racer *me)
 {
-    gmv_id id = pick(me, sessions, SESSIONS);
+    gmv_id id = race_pick(me, sessions, SESSIONS);
     if (gmv_session_end(registry, &anyone, &id, &me->deletion, &me->err) != GMV_OK)
         return;
     atomic_fetch_add(&ended, 1);
-    gmv_id other = pick(me, shared, SHARED);
+    gmv_id other = race_pick(me, shared, SHARED);
     gmv_node *node = hold(&other);
     if (node && gmv_registry_describe(registry, &anyone, &other, &me->info, &me->err) == GMV_OK &&
         gmv_id_equal(&me->info.session, &id) && me->info.named)
@@ -139,31 +84,26 @@ static void end_session(racer *me)
 
 static void change_lease(racer *me)
 {
-    gmv_id id = pick(me, shared, SHARED);
+    gmv_id id = race_pick(me, shared, SHARED);
     (void)!gmv_registry_lease(registry, &anyone, &id, draw(me, 4), &me->info, &me->err);
 }
 
 static void delete_one(racer *me)
 {
-    gmv_id id = pick(me, shared, SHARED);
+    gmv_id id = race_pick(me, shared, SHARED);
     (void)!gmv_registry_delete(registry, &anyone, &id, GMV_KIND_ANY, (gmv_if_held)draw(me, 3),
                                &me->deletion, &me->err);
 }
 
 static void disown_one(racer *me)
 {
-    gmv_id id = pick(me, shared, SHARED);
+    gmv_id id = race_pick(me, shared, SHARED);
     gmv_node *node = hold(&id), *named = NULL;
     if (node && gmv_registry_disown(registry, node, 0, &named)) {
-        offer(me, shared, SHARED, &named->id);
+        race_offer(me, shared, SHARED, &named->id);
         gmv_registry_release(registry, named, false);
     }
     gmv_registry_release(registry, node, false);
-}
-
-static void count_info(void *context, const gmv_handle_info *info)
-{
-    *(long *)context += info->alive;
 }
 
 static void count_session(void *context, const gmv_session_info *info)
@@ -173,37 +113,18 @@ static void count_session(void *context, const gmv_session_info *info)
 
 static void list_page(racer *me)
 {
-    const gmv_list_filter filter = {.all = draw(me, 2), .session = pick(me, sessions, SESSIONS)};
+    const gmv_list_filter filter = {.all = draw(me, 2),
+                                    .session = race_pick(me, sessions, SESSIONS)};
     uint64_t cursor;
     long n = 0;
     gmv_registry_list(registry, &anyone, &filter, 0, 20, count_info, &n, &cursor);
     gmv_session_list(registry, &anyone, 0, 20, count_session, &n, &cursor);
 }
 
-static void *race(void *argument)
-{
-    static void (*const moves[])(racer *) = {
-        make,        make_in_session, make_in_session, make_in_session, begin_session,
-        end_session, change_lease,    delete_one,      disown_one,      list_page};
-    racer *me = argument;
-    gmv_error_init(&me->err);
-    while (me->rounds < ROUNDS_MAX) {
-        if (me->rounds % 64 == 0 && gmv_clock_monotonic_ns() > deadline_ns)
-            break;
-        if (draw(me, 16) == 0)
-            sched_yield();
-        moves[draw(me, sizeof moves / sizeof moves[0])](me);
-        me->rounds++;
-    }
-    return NULL;
-}
-
-/* The clock runs a hundred times as fast, so that leases of seconds end now and then. */
 static void *reap(void *argument)
 {
-    (void)argument;
     const struct timespec pause = {.tv_nsec = 1000000};
-    while (!atomic_load(&stop)) {
+    while (!atomic_load(&race_is_over)) {
         gmv_registry_reap(registry);
         atomic_fetch_add(&expired, (long)gmv_registry_expire(registry));
         nanosleep(&pause, NULL);
@@ -225,69 +146,42 @@ static void delete_listed(void *context, const gmv_handle_info *info)
                                &me->deletion, &me->err);
 }
 
+/* What has a lease or stands in a session goes with it first, then the rest. */
 static void end_the_rest(racer *me)
 {
     const gmv_list_filter filter = {0};
     uint64_t cursor = 0;
+    gmv_clock_advance_ms(10000);
+    atomic_fetch_add(&expired, (long)gmv_registry_expire(registry));
     do
         gmv_session_list(registry, &anyone, cursor, 100, end_listed, me, &cursor);
     while (cursor);
     do
         gmv_registry_list(registry, &anyone, &filter, cursor, 100, delete_listed, me, &cursor);
     while (cursor);
-    gmv_clock_advance_ms(10000);
     while (gmv_registry_reap(registry) + gmv_registry_expire(registry) > 0)
         ;
 }
 
-static void observe(void *context, gmv_event event, const gmv_node *node)
-{
-    (void)context;
-    (void)node;
-    atomic_long *const counters[] = {&created, &deleted, &freed};
-    atomic_fetch_add(counters[event], 1);
-}
-
-static void report(int number, bool good, const char *what)
-{
-    printf("%s %d - %s\n", good ? "ok" : "not ok", number, what);
-}
-
 int main(void)
 {
-    static racer racers[THREADS];
-    pthread_t threads[THREADS + 1];
-    const gmv_registry_options options = {.observe = observe};
-    if (gmv_registry_create(&options, &registry, NULL) != GMV_OK)
-        abort();
-    /* The clock that is read below runs fast, too: 1.5 s of real time. */
-    deadline_ns = gmv_clock_monotonic_ns() + 1500000000 * INT64_C(80);
-    for (uint32_t i = 0; i < THREADS; i++) {
-        racers[i].random = i + 1;
-        if (pthread_create(&threads[i], NULL, race, &racers[i]) != 0)
-            abort();
-    }
-    if (pthread_create(&threads[THREADS], NULL, reap, NULL) != 0)
-        abort();
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    atomic_store(&stop, true);
-    pthread_join(threads[THREADS], NULL);
+    static race_move *const moves[] = {
+        make,        make_in_session, make_in_session, make_in_session, begin_session,
+        end_session, change_lease,    delete_one,      disown_one,      list_page};
+    (void)race_run(moves, sizeof moves / sizeof moves[0], reap, CLOCK_SPEED);
+    end_the_rest(&racers[0]);
     printf(
         "# %ld nodes and %ld sessions made, %ld leases expired, %ld sessions ended, %ld refused\n",
         atomic_load(&made), atomic_load(&sessions_made), atomic_load(&expired), atomic_load(&ended),
         atomic_load(&refused));
-    end_the_rest(&racers[0]);
-    gmv_registry_counts counts;
-    gmv_registry_count(registry, &counts);
-    uint64_t left = 0;
-    for (int kind = 0; kind < GMV_KIND_COUNT; kind++)
-        left += counts.alive[kind] + counts.named[kind];
     long everything = atomic_load(&made) + atomic_load(&sessions_made);
     printf("1..5\n");
-    report(1, atomic_load(&made) > 100 && atomic_load(&sessions_made) > 10, "threads have worked");
+    report(1,
+           atomic_load(&made) > RACE_THREADS * RACE_ROUNDS_MIN / 4 &&
+               atomic_load(&sessions_made) > 10,
+           "the threads have worked");
     report(2, atomic_load(&expired) > 0 && atomic_load(&ended) > 0, "leases and sessions ended");
-    report(3, left == 0, "nothing is left");
+    report(3, race_count_left() == 0, "nothing is left");
     report(4, atomic_load(&destroyed) == atomic_load(&made), "each node is destroyed once");
     report(5,
            atomic_load(&created) == everything && atomic_load(&freed) == everything &&

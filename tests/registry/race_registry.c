@@ -4,39 +4,12 @@
  * ThreadSanitizer and for what must hold in the end: nothing is left, and everything made was
  * destroyed once. A plain program that prints TAP.
  */
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <time.h>
+#include "registry/race.h"
 
-#include <gmv/base/clock.h>
+enum { SHARED = 64 };
 
-#include "registry/toy.h"
-
-enum { THREADS = 4, SHARED = 64, ROUNDS_MAX = 60000 };
-
-static gmv_registry *registry;
-static atomic_long made, destroyed, created, deleted, freed, names_deleted;
-static atomic_bool stop;
-static int64_t deadline_ns;
-
-/* Ids that all threads use; a slot is read and written under the lock. */
-static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_long names_deleted;
 static gmv_id shared[SHARED];
-
-typedef struct racer {
-    uint32_t random;
-    long rounds;
-    gmv_handle_info info;
-    gmv_deletion deletion;
-    gmv_error err;
-} racer;
-
-static void race_destroy(gmv_node *node)
-{
-    atomic_fetch_add(&destroyed, 1);
-    gmv_free(node);
-}
 
 static const gmv_node_class race_classes[GMV_KIND_COUNT] = {
     [GMV_KIND_BUFFER] = {.kind = GMV_KIND_BUFFER,
@@ -53,32 +26,14 @@ static const gmv_node_class race_classes[GMV_KIND_COUNT] = {
                          .device = toy_device},
 };
 
-static uint32_t draw(racer *me, uint32_t bound)
-{
-    me->random = me->random * 1664525u + 1013904223u;
-    return (me->random >> 8) % bound;
-}
-
 static gmv_id pick(racer *me)
 {
-    pthread_mutex_lock(&shared_lock);
-    gmv_id id = shared[draw(me, SHARED)];
-    pthread_mutex_unlock(&shared_lock);
-    return id;
+    return race_pick(me, shared, SHARED);
 }
 
 static void offer(racer *me, const gmv_id *id)
 {
-    pthread_mutex_lock(&shared_lock);
-    shared[draw(me, SHARED)] = *id;
-    pthread_mutex_unlock(&shared_lock);
-}
-
-static gmv_node *hold(const gmv_id *id)
-{
-    gmv_node *node = NULL;
-    gmv_status status = gmv_registry_get(registry, &anyone, id, GMV_KIND_ANY, NULL, &node, NULL);
-    return status == GMV_OK ? node : NULL;
+    race_offer(me, shared, SHARED, id);
 }
 
 static gmv_node *prepare(gmv_kind kind, bool inner, gmv_node *const *owners, size_t n_owners)
@@ -132,11 +87,6 @@ static void look(racer *me)
         abort();
 }
 
-static void count_info(void *context, const gmv_handle_info *info)
-{
-    *(long *)context += info->alive;
-}
-
 static void list_page(racer *me)
 {
     const gmv_list_filter filter = {.all = draw(me, 2)};
@@ -173,41 +123,14 @@ static void disown_one(racer *me)
     gmv_registry_release(registry, node, false);
 }
 
-static void *race(void *argument)
-{
-    static void (*const moves[])(racer *) = {make_buffer, make_view, make_view,    look,
-                                             look,        list_page, find_address, delete_one,
-                                             delete_one,  disown_one};
-    racer *me = argument;
-    gmv_error_init(&me->err);
-    while (me->rounds < ROUNDS_MAX) {
-        if (me->rounds % 64 == 0 && gmv_clock_monotonic_ns() > deadline_ns)
-            break;
-        if (draw(me, 16) == 0)
-            sched_yield();
-        moves[draw(me, sizeof moves / sizeof moves[0])](me);
-        me->rounds++;
-    }
-    return NULL;
-}
-
 static void *reap(void *argument)
 {
-    (void)argument;
     const struct timespec pause = {.tv_nsec = 1000000};
-    while (!atomic_load(&stop)) {
+    while (!atomic_load(&race_is_over)) {
         gmv_registry_reap(registry);
         nanosleep(&pause, NULL);
     }
     return NULL;
-}
-
-static void observe(void *context, gmv_event event, const gmv_node *node)
-{
-    (void)context;
-    (void)node;
-    atomic_long *const counters[] = {&created, &deleted, &freed};
-    atomic_fetch_add(counters[event], 1);
 }
 
 static void delete_listed(void *context, const gmv_handle_info *info)
@@ -228,43 +151,17 @@ static void delete_rest(racer *me)
     gmv_registry_reap(registry);
 }
 
-static void report(int number, bool good, const char *what)
-{
-    printf("%s %d - %s\n", good ? "ok" : "not ok", number, what);
-}
-
 int main(void)
 {
-    static racer racers[THREADS];
-    pthread_t threads[THREADS + 1];
-    const gmv_registry_options options = {.observe = observe};
-    deadline_ns = gmv_clock_monotonic_ns() + 1500000000;
-    if (gmv_registry_create(&options, &registry, NULL) != GMV_OK)
-        abort();
-    for (uint32_t i = 0; i < THREADS; i++) {
-        racers[i].random = i + 1;
-        if (pthread_create(&threads[i], NULL, race, &racers[i]) != 0)
-            abort();
-    }
-    if (pthread_create(&threads[THREADS], NULL, reap, NULL) != 0)
-        abort();
-    long rounds = 0;
-    for (int i = 0; i < THREADS; i++) {
-        pthread_join(threads[i], NULL);
-        rounds += racers[i].rounds;
-    }
-    atomic_store(&stop, true);
-    pthread_join(threads[THREADS], NULL);
+    static race_move *const moves[] = {make_buffer, make_view, make_view,    look,
+                                       look,        list_page, find_address, delete_one,
+                                       delete_one,  disown_one};
+    long rounds = race_run(moves, sizeof moves / sizeof moves[0], reap, 1);
     printf("# %ld rounds, %ld nodes made\n", rounds, atomic_load(&made));
     delete_rest(&racers[0]);
-    gmv_registry_counts counts;
-    gmv_registry_count(registry, &counts);
-    uint64_t left = 0;
-    for (int kind = 0; kind < GMV_KIND_COUNT; kind++)
-        left += counts.alive[kind] + counts.named[kind];
     printf("1..4\n");
-    report(1, rounds > 100 && atomic_load(&made) > 100, "the threads have worked");
-    report(2, left == 0, "nothing is left");
+    report(1, atomic_load(&made) > RACE_THREADS * RACE_ROUNDS_MIN / 4, "the threads have worked");
+    report(2, race_count_left() == 0, "nothing is left");
     report(3, atomic_load(&destroyed) == atomic_load(&made), "each node is destroyed once");
     report(4,
            atomic_load(&created) == atomic_load(&made) &&
