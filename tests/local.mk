@@ -2,6 +2,9 @@
 TEST_EXTENSIONS = .sh
 LOG_DRIVER = $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
 SH_LOG_DRIVER = $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+# A program that hangs is ended after these seconds, and so told; none comes near, however busy the machine is.
+LOG_COMPILER = timeout
+AM_LOG_FLAGS = 1800
 AM_TESTS_ENVIRONMENT = \
 	CRITERION_OUTPUTS=tap:-; export CRITERION_OUTPUTS; \
 	GMV_SRCDIR='$(abs_top_srcdir)'; export GMV_SRCDIR; \

@@ -54,8 +54,13 @@ struct gmv_workers {
 
 static void queue_init(lane_queue *queue, uint32_t max_reserved)
 {
+    /* A wall clock that is set back must not make a nap of milliseconds one of hours. */
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&queue->lock, NULL);
-    pthread_cond_init(&queue->wake, NULL);
+    pthread_cond_init(&queue->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     queue->max_reserved = max_reserved;
 }
 
@@ -124,7 +129,7 @@ static void queue_wait_locked(lane_queue *queue)
         return;
     }
     int64_t left_ns = queue->parked->due_ns - gmv_clock_monotonic_ns();
-    deadline_after(CLOCK_REALTIME, GMV_MAX(left_ns, INT64_C(0)) / 1000000 + 1, &until);
+    deadline_after(CLOCK_MONOTONIC, GMV_MAX(left_ns, INT64_C(0)) / 1000000 + 1, &until);
     (void)pthread_cond_timedwait(&queue->wake, &queue->lock, &until);
 }
 
@@ -197,7 +202,7 @@ static int64_t maintenance_nap_ms(gmv_engine *engine)
 static bool maintenance_wait(lane_queue *queue, gmv_engine *engine, gmv_job **out_job)
 {
     struct timespec until;
-    deadline_after(CLOCK_REALTIME, maintenance_nap_ms(engine), &until);
+    deadline_after(CLOCK_MONOTONIC, maintenance_nap_ms(engine), &until);
     pthread_mutex_lock(&queue->lock);
     int waited = 0;
     while (!queue->head && !queue->is_poked && !queue->is_stopping && waited != ETIMEDOUT)

@@ -245,6 +245,19 @@ Test(encode, column_and_table_have_their_members)
     fixture_close(&f);
 }
 
+/* A table of one column, packed. */
+static gmv_packed *encode_make_packed(fixture *f, gmv_view **out_gpu_data)
+{
+    gmv_column *column = encode_make_column(f);
+    gmv_table *table = NULL;
+    gmv_packed *packed = NULL;
+    cr_assert_eq(gmv_table_create(&f->operation, &column, 1, false, 0, NULL, &table, &f->err),
+                 GMV_OK);
+    cr_assert_eq(gmv_pack(&f->operation, table, NULL, &packed, &f->err), GMV_OK);
+    cr_assert_eq(gmv_packed_gpu_data(&f->operation, packed, out_gpu_data, &f->err), GMV_OK);
+    return packed;
+}
+
 static json_t *encode_packed(fixture *f, gmv_packed *packed, bool full)
 {
     gmv_view *gpu_data = NULL;
@@ -299,14 +312,8 @@ Test(encode, metadata_is_never_longer_than_its_bound)
 {
     fixture f;
     fixture_open(&f);
-    gmv_column *column = encode_make_column(&f);
-    gmv_table *table = NULL;
-    gmv_packed *packed = NULL;
-    gmv_view *gpu_data = NULL;
-    cr_assert_eq(gmv_table_create(&f.operation, &column, 1, false, 0, NULL, &table, &f.err),
-                 GMV_OK);
-    cr_assert_eq(gmv_pack(&f.operation, table, NULL, &packed, &f.err), GMV_OK);
-    cr_assert_eq(gmv_packed_gpu_data(&f.operation, packed, &gpu_data, &f.err), GMV_OK);
+    gmv_view *gpu_data;
+    gmv_packed *packed = encode_make_packed(&f, &gpu_data);
     const gmv_packed_metadata kept = packed->metadata;
     gmv_packed_entry entries[3];
     for (size_t i = 0; i < 3; i++)
@@ -348,14 +355,8 @@ Test(encode, a_huge_tree_leaves_its_metadata_to_the_bytes)
     enum { N = 70000 };
     fixture f;
     fixture_open(&f);
-    gmv_column *column = encode_make_column(&f);
-    gmv_table *table = NULL;
-    gmv_packed *packed = NULL;
-    gmv_view *gpu_data = NULL;
-    cr_assert_eq(gmv_table_create(&f.operation, &column, 1, false, 0, NULL, &table, &f.err),
-                 GMV_OK);
-    cr_assert_eq(gmv_pack(&f.operation, table, NULL, &packed, &f.err), GMV_OK);
-    cr_assert_eq(gmv_packed_gpu_data(&f.operation, packed, &gpu_data, &f.err), GMV_OK);
+    gmv_view *gpu_data;
+    gmv_packed *packed = encode_make_packed(&f, &gpu_data);
     const gmv_packed_metadata kept = packed->metadata;
     gmv_packed_entry *entries = calloc(N, sizeof *entries);
     for (size_t i = 0; i < N; i++)
@@ -457,14 +458,8 @@ Test(encode, every_failing_allocation_shows_in_the_buffer)
 {
     fixture f;
     fixture_open(&f);
-    gmv_column *column = encode_make_column(&f);
-    gmv_table *table = NULL;
-    gmv_packed *packed = NULL;
-    gmv_view *gpu_data = NULL;
-    cr_assert_eq(gmv_table_create(&f.operation, &column, 1, false, 0, NULL, &table, &f.err),
-                 GMV_OK);
-    cr_assert_eq(gmv_pack(&f.operation, table, NULL, &packed, &f.err), GMV_OK);
-    cr_assert_eq(gmv_packed_gpu_data(&f.operation, packed, &gpu_data, &f.err), GMV_OK);
+    gmv_view *gpu_data;
+    gmv_packed *packed = encode_make_packed(&f, &gpu_data);
     int64_t live = gmv_alloc_live();
     uint64_t n = 1;
     for (;; n++) {

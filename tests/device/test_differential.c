@@ -537,6 +537,23 @@ static int64_t random_layout(pair *p, int64_t itemsize, int64_t longest, gmv_lay
     return -low;
 }
 
+/* `what` without addresses, out of `span` bytes of which the first element is at `origin`. */
+static bool gather_equal(pair *p, gmv_gather what, int64_t span, int64_t origin)
+{
+    block input = block_input(p, (size_t)span);
+    block output = block_output(p, (size_t)(what.count * what.itemsize),
+                                random_below(p, 2) ? 0 : (size_t)random_below(p, 64));
+    for (int s = 0; s < SIDES; s++) {
+        what.address = block_address(&input, s) + (uint64_t)origin;
+        what.output = block_address(&output, s);
+        must(gmv_kernel_gather(p->streams[s], &what, &err));
+    }
+    bool equal = block_equal(p, &output, "elements");
+    block_free(&input);
+    block_free(&output);
+    return equal;
+}
+
 static bool case_gather(pair *p, int64_t n)
 {
     gmv_layout layout;
@@ -546,22 +563,9 @@ static bool case_gather(pair *p, int64_t n)
         size *= layout.shape[i];
     int64_t first = random_below(p, 2) ? 0 : random_below(p, size);
     int64_t count = random_below(p, 2) ? size - first : random_below(p, size - first + 1);
-    block input = block_input(p, (size_t)span);
-    block output = block_output(p, (size_t)(count * itemsize),
-                                random_below(p, 2) ? 0 : (size_t)random_below(p, 64));
-    for (int s = 0; s < SIDES; s++)
-        must(gmv_kernel_gather(p->streams[s],
-                               &(gmv_gather){.address = block_address(&input, s) + (uint64_t)origin,
-                                             .layout = &layout,
-                                             .itemsize = itemsize,
-                                             .first = first,
-                                             .count = count,
-                                             .output = block_address(&output, s)},
-                               &err));
-    bool equal = block_equal(p, &output, "elements");
-    block_free(&input);
-    block_free(&output);
-    return equal;
+    const gmv_gather what = {
+        .layout = &layout, .itemsize = itemsize, .first = first, .count = count};
+    return gather_equal(p, what, span, origin);
 }
 
 /* A dense array of up to four dimensions with its axes in any order, all of it. */
@@ -589,21 +593,8 @@ static bool case_transpose(pair *p, int64_t n)
         if (random_below(p, 3) == 0) /* rows with a gap behind them */
             stride += (random_below(p, 2) ? itemsize : 16) * random_below(p, 3);
     }
-    block input = block_input(p, (size_t)stride);
-    block output = block_output(p, (size_t)(size * itemsize),
-                                random_below(p, 2) ? 0 : (size_t)random_below(p, 64));
-    for (int s = 0; s < SIDES; s++)
-        must(gmv_kernel_gather(p->streams[s],
-                               &(gmv_gather){.address = block_address(&input, s) + (uint64_t)origin,
-                                             .layout = &layout,
-                                             .itemsize = itemsize,
-                                             .count = size,
-                                             .output = block_address(&output, s)},
-                               &err));
-    bool equal = block_equal(p, &output, "turned elements");
-    block_free(&input);
-    block_free(&output);
-    return equal;
+    const gmv_gather what = {.layout = &layout, .itemsize = itemsize, .count = size};
+    return gather_equal(p, what, stride, origin);
 }
 
 /* ---- packed tables --------------------------------------------------------------------------- */

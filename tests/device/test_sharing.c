@@ -639,7 +639,7 @@ HOST_TEST(lost, a_segment_cut_during_the_work_fails_it_and_the_process_lives)
         cutter c = {s.descriptor, 100000 * (round % 7)};
         pthread_t thread;
         gmv_status status = GMV_OK;
-        int64_t deadline = gmv_clock_monotonic_ns() + INT64_C(20000000000), null_count;
+        int64_t deadline = gmv_clock_monotonic_ns() + INT64_C(120000000000), null_count;
         cr_assert_eq(pthread_create(&thread, NULL, cut_in_thread, &c), 0);
         while (status == GMV_OK && gmv_clock_monotonic_ns() < deadline) {
             must(w, gmv_stream_use(w->stream, memory, &w->err));

@@ -3,7 +3,8 @@
 #
 # Ordinary builds link it with driver.c, which runs the corpus and mutations of it in "make check".
 # Configured with CC=clang --enable-fuzz --enable-sanitize=address,undefined it is a libFuzzer
-# program instead: "make fuzz FUZZ_SECONDS=600" runs all, and keeps what it finds in fuzz-NAME/.
+# program instead: "make fuzz FUZZ_SECONDS=600" runs all, and keeps what it finds in fuzz-NAME/
+# (FUZZ_FOLDER-NAME/).
 #
 # To add one, write its name to fuzz_targets and say what it is made of (highest floor first):
 #
@@ -113,17 +114,22 @@ if !GMV_FUZZ
 TESTS += $(fuzz_targets)
 endif
 
-# A seed of 0 is a new one at every run.
+# A seed of 0 is a new one at every run. FUZZ_RUNS=N ends each target after so many inputs instead of
+# after a time: with a seed, the same ones on a machine of any speed.
 FUZZ_SECONDS = 60
+FUZZ_RUNS =
 FUZZ_SEED = 0
+FUZZ_FOLDER = fuzz
 .PHONY: fuzz
 fuzz: $(fuzz_targets)
 	@test '$(FUZZ_BY)' = libfuzzer || \
 	  { echo 'configure with CC=clang --enable-fuzz --enable-sanitize=address,undefined' >&2; exit 1; }
-	@for target in $(fuzz_targets); do \
+	@limit=-max_total_time=$(FUZZ_SECONDS); \
+	test -z '$(FUZZ_RUNS)' || limit=-runs=$(FUZZ_RUNS); \
+	for target in $(fuzz_targets); do \
 	  name=$${target##*/fuzz_}; \
-	  mkdir -p "fuzz-$$name" || exit 1; \
-	  echo "$$name, $(FUZZ_SECONDS) s"; \
-	  ./$$target -max_total_time=$(FUZZ_SECONDS) -seed=$(FUZZ_SEED) -max_len=4096 -timeout=10 -print_final_stats=1 \
-	    -artifact_prefix="fuzz-$$name/" "fuzz-$$name" "$(srcdir)/tests/fuzz/corpus/$$name" || exit 1; \
+	  mkdir -p "$(FUZZ_FOLDER)-$$name" || exit 1; \
+	  echo "$$name, $$limit"; \
+	  ./$$target $$limit -seed=$(FUZZ_SEED) -max_len=4096 -timeout=60 -print_final_stats=1 \
+	    -artifact_prefix="$(FUZZ_FOLDER)-$$name/" "$(FUZZ_FOLDER)-$$name" "$(srcdir)/tests/fuzz/corpus/$$name" || exit 1; \
 	done

@@ -17,6 +17,7 @@ import numpy
 import pytest
 import requests
 
+from cuda_exporter import Exporter
 from openapi_check import Contract
 
 SOURCE = pathlib.Path(os.environ.get("GMV_SRCDIR", pathlib.Path(__file__).resolve().parents[2]))
@@ -24,6 +25,7 @@ BUILD = pathlib.Path(os.environ.get("GMV_BUILDDIR", SOURCE / "build"))
 GMVD = os.environ.get("GMVD", str(BUILD / "gmvd"))
 BACKEND = os.environ.get("GMVD_BACKEND", "host")  # or "cuda", on a GPU or with the stand-in for the driver
 CONTRACT = Contract(SOURCE / "openapi" / "gmvd.json")
+PATIENCE = 120  # seconds for what must come about: nothing takes this long but a fault, however busy the machine is
 SANITIZER_REPORT = re.compile(r"(AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error|fake libcuda):?.*")
 
 
@@ -36,7 +38,7 @@ class Client:
         self.http.trust_env = False
 
     def call(self, method, path, *, expect=None, documented=True, **options):
-        options.setdefault("timeout", 120)
+        options.setdefault("timeout", PATIENCE)
         answer = self.http.request(method, self.url + path, **options)
         if documented:
             CONTRACT.check(method, path, answer.status_code, answer.headers, answer.content)
@@ -70,6 +72,15 @@ class Client:
         if pointer is not None:
             assert problem.get("pointer") == pointer, problem
         return problem
+
+    def batch(self, operations):
+        """What operations answer, in lots that one call takes; `$N` counts from the start of a lot."""
+        bodies = []
+        for first in range(0, len(operations), 1000):
+            answer = self.post("/v1/batch", {"operations": operations[first:first + 1000], "atomic": False}, expect=200)
+            assert all(result["status"] < 300 for result in answer["results"]), answer["results"]
+            bodies += [result["body"] for result in answer["results"]]
+        return bodies
 
     # Short ways to make things.
 
@@ -121,11 +132,18 @@ class Client:
         assert after == before
 
     def delete_all(self):
-        for handle in self.handles():
-            if handle["named"]:
-                collection = {"buffer": "buffers", "view": "views", "column": "columns", "table": "tables",
-                              "packed": "packed"}[handle["kind"]]
-                self.call("DELETE", f"/v1/{collection}/{handle['id']}")
+        collections = {"buffer": "buffers", "view": "views", "column": "columns", "table": "tables", "packed": "packed"}
+        paths = [f"/v1/{collections[handle['kind']]}/{handle['id']}" for handle in self.handles() if handle["named"]]
+        while len(paths) < 20 and paths:
+            self.call("DELETE", paths.pop())
+        for first in range(0, len(paths), 1000):
+            operations = [{"method": "DELETE", "path": path} for path in paths[first:first + 1000]]
+            self.post("/v1/batch", {"operations": operations, "atomic": False}, expect=200)
+
+
+def pytest_configure(config):
+    # A test whose thread raises has failed.
+    config.addinivalue_line("filterwarnings", "error::pytest.PytestUnhandledThreadExceptionWarning")
 
 
 CUDF_NAMES = {"|i1": "INT8", "<i2": "INT16", "<i4": "INT32", "<i8": "INT64", "|u1": "UINT8", "<u2": "UINT16",
@@ -146,7 +164,7 @@ class Daemon:
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log,
                                         env={**os.environ, **(environment or {})})
-        ready, _, _ = select.select([self.process.stdout], [], [], 60)
+        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
         line = self.process.stdout.readline().decode() if ready else ""
         found = re.search(r"http://[^\s]+", line)
         if not found:
@@ -156,14 +174,14 @@ class Daemon:
         self.port = int(self.url.rsplit(":", 1)[1])
         self.client = Client(self.url)
 
-    def connect(self, timeout=30):
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
+    def connect(self):
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
-    def raw(self, request, timeout=30, half_close=False):
-        """Sends bytes, and reads until the daemon closes or falls silent; gives what came."""
-        with self.connect(timeout) as connection:
+    def raw(self, request, half_close=False):
+        """Sends bytes, and reads until the daemon closes; gives what came."""
+        with self.connect() as connection:
             try:
                 connection.sendall(request)
                 if half_close:
@@ -179,7 +197,7 @@ class Daemon:
     def alive(self):
         return self.process.poll() is None
 
-    def stop(self, timeout=60):
+    def stop(self, timeout=PATIENCE):
         """SIGTERM must end it with 0 and without a sanitizer's word."""
         if self.alive():
             self.process.send_signal(signal.SIGTERM)
@@ -197,8 +215,6 @@ class Daemon:
         assert code == 0, f"exit code {code}: {log[-2000:]}"
 
 
-
-
 def read_all(connection):
     content = b""
     try:
@@ -207,7 +223,7 @@ def read_all(connection):
             if not piece:
                 return content
             content += piece
-    except (ConnectionResetError, socket.timeout, TimeoutError):
+    except ConnectionResetError:
         return content
 
 
@@ -250,11 +266,20 @@ def client(daemon):
     assert daemon.alive(), daemon.log_text()[-4000:]
     daemon.client.delete_all()
     # What a request that was broken off still reads goes as soon as the daemon has noticed.
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while (daemon.client.handles() or daemon.client.registered()) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert daemon.client.handles() == []
     assert daemon.client.registered() == 0
+
+
+@pytest.fixture
+def exporter():
+    """A process with CUDA memory of its own."""
+    running = Exporter()
+    yield running
+    if running.process.poll() is None:
+        running.kill()
 
 
 @pytest.fixture
@@ -290,8 +315,8 @@ def control(daemon):
 
 @pytest.fixture
 def wait_until():
-    def wait(condition, seconds=20):
-        deadline = time.monotonic() + seconds
+    def wait(condition):
+        deadline = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < deadline, "did not come true in time"
             time.sleep(0.02)

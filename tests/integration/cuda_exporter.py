@@ -7,10 +7,12 @@ As a program it obeys one JSON command a line and answers each with one line; Ex
 import base64
 import ctypes
 import json
+import os
 import subprocess
 import sys
 import time
 
+IS_FAKE = "fake_cuda" in os.environ.get("LD_LIBRARY_PATH", "")
 IPC_EVENT_FLAGS = 4 | 2  # interprocess, without timing
 LAZY_PEER_ACCESS = 1
 
@@ -137,6 +139,21 @@ class Exporter:
         self.process.wait()
         self.process.stdin.close()
         self.process.stdout.close()
+
+
+def import_ipc(client, made, **members):
+    """A buffer over what an exporter made."""
+    readonly = {"readonly": members.pop("readonly")} if "readonly" in members else {}
+    return client.post("/v1/buffers/import", {"cuda_ipc": {"handle": made["handle"], **members}, **readonly})
+
+
+def metric(client, series):
+    line, = (line for line in client.call("GET", "/metrics").text.splitlines() if line.startswith(series))
+    return int(line.split()[-1])
+
+
+def mappings(client):
+    return metric(client, 'gmvd_import_mappings{mechanism="cuda_ipc"}')
 
 
 def main():

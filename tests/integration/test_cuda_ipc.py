@@ -2,37 +2,17 @@
 """CUDA memory of other processes, both ways, and devices that are lost: with GMVD_BACKEND=cuda only."""
 
 import base64
-import os
 import threading
 import time
 
 import numpy
 import pytest
 
-from conftest import BACKEND, Client, cai
-from cuda_exporter import Exporter
+from conftest import BACKEND, PATIENCE, Client, cai
+from cuda_exporter import IS_FAKE, Exporter, import_ipc, mappings
 
 pytestmark = pytest.mark.skipif(BACKEND != "cuda", reason="CUDA memory is the CUDA backend's")
-fake_driver = pytest.mark.skipif("fake_cuda" not in os.environ.get("LD_LIBRARY_PATH", ""), reason="faults are the stand-in's")
-
-
-@pytest.fixture
-def exporter():
-    running = Exporter()
-    yield running
-    if running.process.poll() is None:
-        running.kill()
-
-
-def import_ipc(client, made, **members):
-    readonly = {"readonly": members.pop("readonly")} if "readonly" in members else {}
-    return client.post("/v1/buffers/import", {"cuda_ipc": {"handle": made["handle"], **members}, **readonly})
-
-
-def mappings(client):
-    line, = (line for line in client.call("GET", "/metrics").text.splitlines()
-             if line.startswith('gmvd_import_mappings{mechanism="cuda_ipc"}'))
-    return int(line.split()[-1])
+fake_driver = pytest.mark.skipif(not IS_FAKE, reason="faults are the stand-in's")
 
 
 def test_an_import_sees_what_the_exporter_writes_and_copies_nothing(client, exporter):
@@ -206,7 +186,7 @@ def test_an_event_of_the_exporter_is_waited_for(client, exporter):
 @pytest.fixture
 def many_devices(own_daemon, monkeypatch):
     """A daemon over two devices of the stand-in, or over all GPUs where there are several."""
-    if "fake_cuda" in os.environ.get("LD_LIBRARY_PATH", ""):
+    if IS_FAKE:
         monkeypatch.setenv("GMV_FAKE_CUDA_DEVICES", "2")
     client = own_daemon().client
     if len(client.get("/v1/devices")["items"]) < 2:
@@ -248,7 +228,7 @@ def test_many_import_from_a_device_at_once(many_devices):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert found == [1] * 120
     other.kill()
 
@@ -278,7 +258,7 @@ def test_events_that_have_not_passed_hold_no_worker(own_daemon):
     exporter.write(memory=made["memory"], offset=0, content="07" * 64)
     exporter.release_events()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert len(answers) == 6 and client.data(answers[0]["id"]) == bytes([7]) * 64
     assert client.get(f"/v1/buffers/{buffer['id']}")["id"] == buffer["id"]
     exporter.kill()
@@ -295,7 +275,7 @@ def test_an_event_that_never_passes_is_given_up(own_daemon):
     with client.unchanged():
         problem = client.refused("POST", "/v1/views", 422, "handle_invalid", "/event",
                                  json={"cuda_array_interface": cai(made["base"], [64], "|u1", stream=94201234), "event": event})
-    assert "not passed in time" in problem["detail"] and 9 < time.monotonic() - begun < 15
+    assert "not passed in time" in problem["detail"] and time.monotonic() - begun > 9
     exporter.kill()
 
 
@@ -308,7 +288,7 @@ def lose(running, view, **options):
 
 
 def expect_exit(running):
-    assert running.process.wait(30) == 69, running.log_text()[-2000:]
+    assert running.process.wait(PATIENCE) == 69, running.log_text()[-2000:]
     running.stop = lambda *_, **__: None
 
 
@@ -340,7 +320,7 @@ def test_a_device_that_fails_for_good_may_be_kept(own_daemon):
 
 @fake_driver
 def test_a_kernel_that_never_ends_loses_the_device(own_daemon):
-    running = own_daemon("--job-deadline", "1", environment={"GMV_FAKE_CUDA_HANG": "1"})
+    running = own_daemon("--job-deadline", "3", environment={"GMV_FAKE_CUDA_HANG": "1"})
     view = running.client.view(numpy.zeros(64, "u1"))
     answer = lose(running, view)
     assert answer.status_code == 503 and answer.json()["code"] == "device_lost"

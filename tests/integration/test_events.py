@@ -3,17 +3,18 @@
 
 import contextlib
 import json
-import time
 
 import pytest
 import requests
+
+from conftest import PATIENCE
 
 
 class Stream:
     """A reader of server-sent events."""
 
     def __init__(self, url, **headers):
-        self.answer = requests.get(url + "/v1/events", stream=True, headers=headers, timeout=(10, 30))
+        self.answer = requests.get(url + "/v1/events", stream=True, headers=headers, timeout=PATIENCE)
         assert self.answer.status_code == 200, self.answer.text
         self.lines = self.answer.iter_lines(chunk_size=1)
         self.last_id = None
@@ -135,9 +136,9 @@ def test_who_comes_late_is_told_how_many_were_missed(client, listen):
     first.of({buffer["id"]}, 1)
     first.close()
     view = client.post(f"/v1/buffers/{buffer['id']}/views", {"typestr": "|u1", "shape": [8]})
-    for _ in range(3000):
-        piece = client.post(f"/v1/views/{view['id']}/byte_slice")
-        client.delete(f"/v1/views/{piece['id']}")
+    client.batch([operation for n in range(0, 6000, 2) for operation in (
+        {"method": "POST", "path": f"/v1/views/{view['id']}/byte_slice", "body": {}},
+        {"method": "DELETE", "path": f"/v1/views/${n % 1000}.id"})])
     second = listen(**{"Last-Event-ID": first.last_id})
     name, data = second.next()
     assert name == "missed"
@@ -161,18 +162,16 @@ def test_streams_are_limited_and_places_come_back(own_daemon, wait_until):
     def accepted():
         one.client.delete_all()
         one.client.post("/v1/buffers", {"nbytes": 8})
-        with requests.get(one.url + "/v1/events", stream=True, timeout=10) as answer:
+        with requests.get(one.url + "/v1/events", stream=True, timeout=PATIENCE) as answer:
             return answer.status_code == 200
 
     wait_until(accepted)
 
 
 def test_a_stopping_daemon_ends_its_streams(own_daemon):
-    mine = own_daemon()
+    mine = own_daemon("--drain-timeout", "600")
     stream = Stream(mine.url)
-    begun = time.monotonic()
     mine.stop()
-    assert time.monotonic() - begun < 20
     with pytest.raises(EOFError):
         stream.next()
 
@@ -184,7 +183,7 @@ def test_head_of_the_stream(client):
 
 
 def test_head_has_a_head_and_nothing_behind_it(daemon):
-    head = b"HEAD /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-    content = daemon.raw(head, timeout=10)
+    head = b"HEAD /v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    content = daemon.raw(head)
     assert content.startswith(b"HTTP/1.1 200 ") and content.endswith(b"\r\n\r\n")
     assert content.count(b"\r\n\r\n") == 1, content

@@ -7,13 +7,12 @@ import json
 import os
 import re
 import signal
-import time
 
 import numpy
 import pyarrow
 import pytest
 
-from conftest import SOURCE, Client, cai, parse_answers
+from conftest import PATIENCE, SOURCE, Client, cai, parse_answers
 from test_columns_nested import upload, values
 from test_tables_random import Line
 
@@ -174,7 +173,7 @@ def test_the_end_of_one_clients_session_leaves_another_its_view(client):
 
 
 def test_a_daemon_full_of_handles_stops_with_a_request_in_flight(own_daemon):
-    running = own_daemon("--drain-timeout", "10")
+    running = own_daemon("--drain-timeout", "600")
     client, line, size = running.client, Line(running.port), 64 << 20
     big = client.view(numpy.zeros(size, "u1"))
     table = client.post("/v1/tables", {"columns": [upload(client, pyarrow.array([["a", None], [], ["bcd"]]))["id"]]})
@@ -185,16 +184,28 @@ def test_a_daemon_full_of_handles_stops_with_a_request_in_flight(own_daemon):
         line.post(f"/v1/tables/{table['id']}/pack", {})
     line.connection.close()
     assert len(client.get("/v1/handles", params={"limit": 1000})["items"]) == 1000
-    with running.connect(timeout=60) as connection:
+    with running.connect() as connection:
         connection.sendall(f"GET /v1/views/{big['id']}/data HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         pieces = [connection.recv(1 << 16)]
-        started = time.monotonic()
         running.process.send_signal(signal.SIGTERM)
         while pieces[-1]:
             pieces.append(connection.recv(1 << 20))
     (status, headers, body), = parse_answers(b"".join(pieces))
     assert (status, len(body), headers["content-length"]) == (200, size, str(size))
-    assert running.process.wait(30) == 0 and time.monotonic() - started < 20
+    assert running.process.wait(PATIENCE) == 0
+
+
+def forget_all(client):
+    """Fills the ring of the handles that are remembered when they are gone: from then on it takes no more memory."""
+    view = client.view(numpy.zeros(1, "u1"))
+    column = client.post("/v1/columns/from_view", {"view": view["id"]})
+    table = client.post("/v1/tables", {"columns": [column["id"]]})
+    for _ in range(3):
+        session = client.post("/v1/sessions")["id"]
+        client.post(f"/v1/tables/{table['id']}/contiguous_split", {"splits": [1] * 9999}, documented=False,
+                    headers={"Gmv-Session": session})
+        assert client.delete(f"/v1/sessions/{session}")["freed_count"] >= 22000
+    client.delete(f"/v1/buffers/{view['buffer']}", params={"if_held": "cascade"})
 
 
 def test_making_and_deleting_many_thousand_times_takes_no_memory(client, daemon):
@@ -213,14 +224,15 @@ def test_making_and_deleting_many_thousand_times_takes_no_memory(client, daemon)
         with open(f"/proc/{daemon.process.pid}/statm") as statm:
             return int(statm.read().split()[1]) * 4096, len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
 
-    rounds(135)  # as many as it takes to fill the ring of those that are remembered
+    with open(f"/proc/{daemon.process.pid}/maps") as maps:
+        is_sanitized = "san.so" in maps.read()  # keeps freed memory on purpose
+    if not is_sanitized:
+        forget_all(client)
     before = rounds(10)
-    after = rounds(60)
+    after = rounds(30)
     line.connection.close()
     assert len(client.handles()) == 2
     assert after[1] <= before[1]
-    with open(f"/proc/{daemon.process.pid}/maps") as maps:
-        is_sanitized = "san.so" in maps.read()  # keeps freed memory on purpose
     assert is_sanitized or after[0] - before[0] < 1 << 20
 
 
@@ -258,14 +270,13 @@ def test_ranges_of_packed_data_and_of_a_stream(client, text, status, part):
 def test_one_large_error_and_the_document_for_64_clients_at_once(daemon, client):
     """Each client gets the very bytes that all others get."""
     body = json.dumps({"cuda_array_interface": {f"member{i}": "x" * 50 for i in range(2000)}}).encode()
-    deadline = time.monotonic() + 4
 
     def work(_):
         mine, seen = Client(daemon.url), set()
-        while time.monotonic() < deadline:
-            document = mine.http.get(mine.url + "/openapi.json", timeout=60).content
-            limits = mine.http.get(mine.url + "/v1/server", timeout=60).json()["limits"]
-            error = mine.http.post(mine.url + "/v1/views", data=body, timeout=60,
+        for _ in range(3):
+            document = mine.http.get(mine.url + "/openapi.json", timeout=PATIENCE).content
+            limits = mine.http.get(mine.url + "/v1/server", timeout=PATIENCE).json()["limits"]
+            error = mine.http.post(mine.url + "/v1/views", data=body, timeout=PATIENCE,
                                    headers={"Content-Type": "application/json", "X-Request-Id": "same"})
             assert error.status_code == 422
             seen.add((document, json.dumps(limits), error.content))

@@ -2,7 +2,6 @@
 """HTTP itself: framing on raw sockets, methods, media types, caching, time-outs, drain."""
 
 import json
-import os
 import signal
 import socket
 import struct
@@ -11,8 +10,9 @@ import time
 
 import numpy
 import pytest
+import requests
 
-from conftest import BACKEND, CONTRACT, SOURCE, Client, cai, parse_answers, read_all
+from conftest import BACKEND, PATIENCE, SOURCE, Client, cai, parse_answers, read_all
 
 
 def request(method=b"GET", path=b"/livez", headers=(), body=b"", version=b"HTTP/1.1", host=b"localhost"):
@@ -53,11 +53,9 @@ def test_a_body_at_the_limit_and_one_byte_more(own_daemon):
 
 def test_a_big_body_in_one_write_needs_no_further_push(daemon):
     body = b'{"nbytes": 0}'.ljust(1 << 20)
-    with daemon.connect(timeout=10) as connection:
+    with daemon.connect() as connection:
         connection.sendall(request(b"POST", b"/v1/buffers", [b"Content-Type: application/json", b"Content-Length: %d" % len(body)], body))
-        started = time.monotonic()
-        head = connection.recv(4096)
-        assert head.startswith(b"HTTP/1.1 201") and time.monotonic() - started < 5
+        assert connection.recv(4096).startswith(b"HTTP/1.1 201")
     daemon.client.delete_all()
 
 
@@ -71,7 +69,7 @@ def test_a_big_body_in_one_write_needs_no_further_push(daemon):
 def test_framing_that_two_readers_could_read_differently(daemon, client, control, lines):
     smuggled = b"POST /v1/buffers HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n" + b'{"nbytes": 1}'[:12]
     with client.unchanged():
-        content = daemon.raw(request(b"POST", b"/v1/buffers", [b"Content-Type: application/json", *lines], b"hello" + smuggled), timeout=10)
+        content = daemon.raw(request(b"POST", b"/v1/buffers", [b"Content-Type: application/json", *lines], b"hello" + smuggled))
         assert content and content.split(b" ")[1] in (b"400", b"413", b"501"), content[:300]
         assert b"HTTP/1.1 2" not in content
     control()
@@ -98,13 +96,13 @@ def test_hosts(daemon):
 def test_lengths_that_are_not_the_bodys(daemon, client, control):
     body = b'{"nbytes": 0}'
     with client.unchanged():
-        first = daemon.raw(request(b"POST", b"/v1/buffers", [b"Content-Type: application/json", b"Content-Length: 5"], body.ljust(50)), timeout=10)
+        first = daemon.raw(request(b"POST", b"/v1/buffers", [b"Content-Type: application/json", b"Content-Length: 5"], body.ljust(50)))
         assert first.split(b" ")[1] == b"400" and b"HTTP/1.1 2" not in first
-        cut = daemon.raw(request(b"POST", b"/v1/buffers", [b"Content-Type: application/json", b"Content-Length: 500"], body.ljust(50)), timeout=10, half_close=True)
+        cut = daemon.raw(request(b"POST", b"/v1/buffers", [b"Content-Type: application/json", b"Content-Length: 500"], body.ljust(50)), half_close=True)
         assert b"HTTP/1.1 2" not in cut
-        none = daemon.raw(request(b"POST", b"/v1/buffers", [b"Content-Type: application/json", LIVE]), timeout=10)
+        none = daemon.raw(request(b"POST", b"/v1/buffers", [b"Content-Type: application/json", LIVE]))
         assert none.split(b" ")[1] in (b"400", b"422")
-        zero = daemon.raw(request(b"POST", b"/v1/buffers", [b"Content-Type: application/json", b"Content-Length: 0"], body), timeout=10)
+        zero = daemon.raw(request(b"POST", b"/v1/buffers", [b"Content-Type: application/json", b"Content-Length: 0"], body))
         assert b"HTTP/1.1 2" not in zero
     control()
 
@@ -222,7 +220,7 @@ def test_reads_take_no_body(daemon):
     view = b"/v1/views/view_00000000000000000000000000"
     for method, path, status in ((b"GET", view, b"400"), (b"DELETE", view, b"400"), (b"HEAD", view, b"400"),
                                  (b"GET", b"/v1/columns/from_view", b"405"), (b"DELETE", b"/v1/handles", b"405"), (b"GET", b"/v1/none", b"404")):
-        content = daemon.raw(request(method, path, [b"Content-Type: application/json", b"Content-Length: 2", LIVE], b"{}"), timeout=10)
+        content = daemon.raw(request(method, path, [b"Content-Type: application/json", b"Content-Length: 2", LIVE], b"{}"))
         assert content.split(b" ")[1] == status
 
 
@@ -256,7 +254,7 @@ def test_http_1_0(daemon, client):
     for path, length in ((b"/livez", None), (f"/v1/buffers/{big['id']}/data".encode(), 10 << 20)):
         for extra in ([], [b"Connection: keep-alive"]):
             for host in (None, b"localhost"):
-                with daemon.connect(timeout=20) as connection:
+                with daemon.connect() as connection:
                     connection.sendall(request(b"GET", path, extra, version=b"HTTP/1.0", host=host))
                     content = b""
                     while b"\r\n\r\n" not in content:
@@ -311,7 +309,7 @@ def test_clients_that_leave_at_every_moment(daemon, client, control, wait_until)
     for content in (post, get):
         for cut in (1, len(content) // 2, len(content) - 1, len(content)):
             for leave in ("reset", "close", "half-close", "silence"):
-                connection = daemon.connect(timeout=5)
+                connection = daemon.connect()
                 connection.sendall(content[:cut])
                 if cut == len(content):
                     time.sleep(0.002)
@@ -335,7 +333,7 @@ def test_downloads_cut_off_by_their_readers(daemon, client, control, wait_until)
     big = client.view(numpy.zeros(64 << 20, "u1"))
 
     def cut_off():
-        connection = daemon.connect(timeout=20)
+        connection = daemon.connect()
         connection.sendall(request(b"GET", f"/v1/views/{big['id']}/data".encode()))
         connection.recv(1024)
         reset(connection)
@@ -353,14 +351,13 @@ def test_downloads_cut_off_by_their_readers(daemon, client, control, wait_until)
 
 def test_idle_connections_time_out_and_give_their_place(own_daemon, wait_until):
     running = own_daemon("--idle-timeout", "2")
+    started = time.monotonic()
     with running.connect() as silent:
-        silent.settimeout(15)
-        started = time.monotonic()
         assert silent.recv(100) == b""
-        assert 1 < time.monotonic() - started < 12
+        assert time.monotonic() - started > 1
 
 
-def test_drain_finishes_what_runs_and_refuses_what_comes(own_daemon):
+def test_drain_finishes_what_runs_and_refuses_what_comes(own_daemon, wait_until):
     running = own_daemon("--threads", "2", "--drain-timeout", "4")
     client = running.client
     size = 64 << 20
@@ -378,31 +375,29 @@ def test_drain_finishes_what_runs_and_refuses_what_comes(own_daemon):
         try:
             answer = Client(running.url).call("POST", "/v1/kernels/null_count", json={"bitmask": view["id"], "begin_bit": 0, "end_bit": 8 * size})
             results.append(answer.status_code)
-        except Exception as refused:  # noqa: BLE001 - came too late
-            results.append(refused)
+        except requests.ConnectionError:
+            pass  # came too late
 
     threads = [threading.Thread(target=count) for _ in range(12)]
     for thread in threads:
         thread.start()
-    time.sleep(0.05)
-    started = time.monotonic()
+    wait_until(lambda: results or client.get(f"/v1/handles/{view['id']}")["in_flight"] > 0)
     running.process.send_signal(signal.SIGTERM)
     for thread in threads:
         thread.join()
-    assert running.process.wait(40) == 0
-    assert time.monotonic() - started < 25
-    assert all(result in (200, 503) for result in results if isinstance(result, int)), results
+    assert running.process.wait(PATIENCE) == 0
+    assert set(results) <= {200, 503}
     for connection in (*idle, half_sent, uploading):
         connection.close()
 
 
 def test_drain_with_nothing_to_do_is_quick(own_daemon):
-    running = own_daemon()
+    """Far quicker than the time that requests are given."""
+    running = own_daemon("--drain-timeout", "600")
     connections = [running.connect() for _ in range(20)]
     running.client.get("/livez")
-    started = time.monotonic()
     running.process.send_signal(signal.SIGTERM)
-    assert running.process.wait(20) == 0 and time.monotonic() - started < 5
+    assert running.process.wait(PATIENCE) == 0
     for connection in connections:
         connection.close()
 

@@ -3,12 +3,14 @@
 
 import concurrent.futures
 import itertools
+import os
 import threading
 
 import numpy
 import pytest
 
 from conftest import Client, cai
+from test_tables_random import Line
 
 
 def chain(client):
@@ -55,14 +57,13 @@ def test_memory_is_kept_while_other_memory_comes_and_goes(client):
 
 
 def test_a_long_chain_of_slices_goes_without_recursion(client):
-    view = client.view(numpy.arange(64, dtype="u1"))
-    piece, names = view, [view]
-    for _ in range(3000):
-        piece = client.post(f"/v1/views/{piece['id']}/byte_slice", {})
-        names.append(piece)
-    for handle in names[:-1]:
-        client.delete(f"/v1/views/{handle['id']}")
-    gone = client.delete(f"/v1/views/{names[-1]['id']}")
+    names = [client.view(numpy.arange(64, dtype="u1"))["id"]]
+    for _ in range(3):
+        parents = [names[-1], *(f"${n}.id" for n in range(999))]
+        pieces = client.batch([{"method": "POST", "path": f"/v1/views/{parent}/byte_slice", "body": {}} for parent in parents])
+        names += [piece["id"] for piece in pieces]
+    client.batch([{"method": "DELETE", "path": f"/v1/views/{name}"} for name in names[:-1]])
+    gone = client.delete(f"/v1/views/{names[-1]}")
     assert gone["freed_count"] == 3001 and len(gone["freed"]) == 100
 
 
@@ -205,6 +206,7 @@ def test_deleting_while_the_memory_is_read(daemon, client, mode):
         client.delete(f"/v1/buffers/{buffer['id']}", params={"if_held": mode})
         for thread in threads:
             thread.join()
+        assert len(results) == 3
         for answer in results:
             assert answer.status_code in (200, 410)
             if answer.status_code == 200 and answer.headers["Content-Type"] == "application/octet-stream":
@@ -218,7 +220,7 @@ def test_many_clients_at_once(daemon, client):
     def work(number):
         mine = Client(daemon.url)
         parent = parents[number % 4] if number % 4 < 3 else mine.upload(bytes(256))
-        for _ in range(40):
+        for _ in range(16):
             view = mine.post(f"/v1/buffers/{parent['id']}/views", {"typestr": "|u1", "shape": [256]})
             piece = mine.post(f"/v1/views/{view['id']}/byte_slice", {"start": 1})
             assert len(mine.data(piece["id"])) == 255
@@ -275,23 +277,23 @@ def test_making_and_deleting_leaks_nothing(daemon, client):
             return int(statm.read().split()[1]) * 4096
 
     def descriptors():
-        import os
         return len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
 
-    buffer = client.upload(bytes(4096))
+    buffer, line = client.upload(bytes(4096)), Line(daemon.port)
 
     def rounds(count):
         for _ in range(count):
-            view = client.post(f"/v1/buffers/{buffer['id']}/views", {"typestr": "|u1", "shape": [4096]})
-            piece = client.post(f"/v1/views/{view['id']}/byte_slice", {})
-            client.delete(f"/v1/views/{view['id']}")
-            client.delete(f"/v1/views/{piece['id']}")
+            view = line.post(f"/v1/buffers/{buffer['id']}/views", {"typestr": "|u1", "shape": [4096]})
+            piece = line.post(f"/v1/views/{view['id']}/byte_slice", {})
+            line.call("DELETE", f"/v1/views/{view['id']}")
+            line.call("DELETE", f"/v1/views/{piece['id']}")
 
     rounds(300)
     before = resident(), descriptors()
     rounds(1500)
     assert resident() - before[0] < 4 << 20
     assert descriptors() <= before[1] + 2
+    line.connection.close()
 
 
 def test_handle_limits_are_named(own_daemon):

@@ -51,9 +51,9 @@ COLLECTIONS = {"buffer": "buffers", "view": "views", "column": "columns", "table
 
 def test_a_leased_handle_ends_by_itself(client, wait_until):
     before = metric(client, "leases_expired_total")
-    buffer = client.post("/v1/buffers", {"nbytes": 64, "ttl_seconds": 1})
-    seen = info(client, buffer)
-    assert 0.9 <= (when(seen["expires_at"]) - when(buffer["created_at"])).total_seconds() <= 1.5
+    buffer = client.post("/v1/buffers", {"nbytes": 64, "ttl_seconds": 600})
+    assert 599.9 <= (when(info(client, buffer)["expires_at"]) - when(buffer["created_at"])).total_seconds() <= 601
+    client.post(f"/v1/handles/{buffer['id']}/lease", {"ttl_seconds": 1}, expect=200)
     wait_until(lambda: client.call("GET", f"/v1/buffers/{buffer['id']}").status_code == 410)
     wait_until(lambda: client.registered() == 0)
     assert gone(client, buffer, "lease_expired")["alive"] is False
@@ -64,8 +64,9 @@ def test_a_leased_handle_ends_by_itself(client, wait_until):
 
 
 def test_the_end_of_a_lease_is_a_delete_that_keeps(client, wait_until):
-    buffer = client.upload(b"contents", ttl_seconds=1)
+    buffer = client.upload(b"contents", ttl_seconds=600)
     view = client.post("/v1/views", {"cuda_array_interface": cai(buffer["ptr"], [8], "|u1")})
+    client.post(f"/v1/handles/{buffer['id']}/lease", {"ttl_seconds": 1}, expect=200)
     wait_until(lambda: client.call("GET", f"/v1/buffers/{buffer['id']}").status_code == 410)
     assert gone(client, buffer, "lease_expired")["alive"] is True
     assert client.data(view["id"]) == b"contents"
@@ -327,8 +328,12 @@ def test_any_request_that_bears_a_session_renews_it(client):
 
 
 def test_a_session_that_nobody_bears_ends_with_its_handles(client, wait_until):
-    made = client.post("/v1/sessions", {"ttl_seconds": 1})
-    buffer = client.post("/v1/buffers", {"nbytes": 4096}, **bearing(made))
+    while True:
+        made = client.post("/v1/sessions", {"ttl_seconds": 1})
+        answer = client.call("POST", "/v1/buffers", json={"nbytes": 4096}, **bearing(made))
+        if answer.status_code != 410:  # on a busy machine a second may pass between the two calls
+            break
+    buffer = answer.json()
     wait_until(lambda: client.call("GET", f"/v1/sessions/{made['id']}").status_code == 410)
     assert client.refused("GET", f"/v1/sessions/{made['id']}", 410, "handle_deleted")["reason"] == "lease_expired"
     gone(client, buffer, "session_ended")

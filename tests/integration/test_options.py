@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from conftest import BACKEND, GMVD, SOURCE
+from conftest import BACKEND, GMVD, PATIENCE, SOURCE
 
 
-def run(*arguments, environment=None, timeout=30):
+def run(*arguments, environment=None, timeout=PATIENCE):
     return subprocess.run([GMVD, *arguments], capture_output=True, text=True, timeout=timeout, env={**os.environ, **(environment or {})})
 
 

@@ -2,6 +2,7 @@
 """Columns, tables and packing, with the vectors that cuDF confirmed and pyarrow as oracles."""
 
 import base64
+import concurrent.futures
 import itertools
 import json
 import struct
@@ -10,7 +11,7 @@ import numpy
 import pyarrow
 import pytest
 
-from conftest import CUDF_NAMES, cai, load_vectors
+from conftest import CUDF_NAMES, Client, cai, load_vectors
 
 TABLES = load_vectors("packed_metadata.json")
 
@@ -349,9 +350,6 @@ def test_release_hands_the_data_over(client):
 
 
 def test_one_of_many_releases_wins(daemon, client):
-    import concurrent.futures
-
-    from conftest import Client
     packed = packed_of(client)
     with concurrent.futures.ThreadPoolExecutor(32) as pool:
         answers = list(pool.map(lambda _: Client(daemon.url).call("POST", f"/v1/packed/{packed['id']}/release", json={}), range(32)))

@@ -2,6 +2,7 @@
 """Views: CUDA Array Interface payloads with NumPy as the oracle, byte slices, gathering, masks."""
 
 import json
+from multiprocessing import shared_memory
 
 import numpy
 import pytest
@@ -14,9 +15,6 @@ UNSUPPORTED_TYPESTRS = ["<i99", "<M8", ">f8", ">u1", "<V2", "|V1", "|O", "|S4", 
 
 def test_payloads_of_the_vector_file(client, host_memory):
     """Every vector, its address moved to a buffer of the vector's size; texts as they stand."""
-    import os
-    from multiprocessing import shared_memory
-
     refused = {"value": {"value_error", "json_malformed"}, "type": {"type_error"},
                "range": {"value_error", "out_of_bounds", "pointer_not_registered"}, "unsupported": {"dtype_unsupported", "value_error"}}
     segments, buffers = {}, {}

@@ -446,6 +446,16 @@ typedef struct packed_old_row {
     size_t n_read;
 } packed_old_row;
 
+/* A row whose string has a third child that is not characters as they were. */
+#define CHARACTERS(name, string_data, type, data, mask, says)  \
+    {                                                          \
+        name, 3, 1,                                            \
+            {{GMV_CUDF_STRING, 0, 2, 0, string_data, NONE, 2}, \
+             {GMV_CUDF_INT32, 0, 3, 0, 0, NONE, 0},            \
+             {type, 0, 9, 0, data, mask, 0}},                  \
+            0, says, {0}, 0                                    \
+    }
+
 static const packed_old_row packed_old_rows[] = {
     {"characters are joined with their string",
      3,
@@ -489,46 +499,13 @@ static const packed_old_row packed_old_rows[] = {
      "entry 2: size is 1, but the STRING around it has no offsets",
      {0},
      0},
-    {"characters in two places",
-     3,
-     1,
-     {{GMV_CUDF_STRING, 0, 2, 0, 128, NONE, 2},
-      {GMV_CUDF_INT32, 0, 3, 0, 0, NONE, 0},
-      {GMV_CUDF_INT8, 0, 9, 0, 64, NONE, 0}},
-     0,
-     "the characters are a child, but the string around them has data_offset 128",
-     {0},
-     0},
-    {"characters that are no bytes",
-     3,
-     1,
-     {{GMV_CUDF_STRING, 0, 2, 0, NONE, NONE, 2},
-      {GMV_CUDF_INT32, 0, 3, 0, 0, NONE, 0},
-      {GMV_CUDF_INT16, 0, 9, 0, 64, NONE, 0}},
-     0,
-     "entry 2: characters cannot be INT16",
-     {0},
-     0},
-    {"characters with a mask",
-     3,
-     1,
-     {{GMV_CUDF_STRING, 0, 2, 0, NONE, NONE, 2},
-      {GMV_CUDF_INT32, 0, 3, 0, 0, NONE, 0},
-      {GMV_CUDF_INT8, 0, 9, 0, 64, 128, 0}},
-     0,
-     "entry 2: characters have no null mask",
-     {0},
-     0},
-    {"characters over other data",
-     3,
-     1,
-     {{GMV_CUDF_STRING, 0, 2, 0, NONE, NONE, 2},
-      {GMV_CUDF_INT32, 0, 3, 0, 0, NONE, 0},
-      {GMV_CUDF_INT8, 0, 9, 0, 8, NONE, 0}},
-     0,
-     "overlaps",
-     {0},
-     0},
+    CHARACTERS("characters in two places", 128, GMV_CUDF_INT8, 64, NONE,
+               "the characters are a child, but the string around them has data_offset 128"),
+    CHARACTERS("characters that are no bytes", NONE, GMV_CUDF_INT16, 64, NONE,
+               "entry 2: characters cannot be INT16"),
+    CHARACTERS("characters with a mask", NONE, GMV_CUDF_INT8, 64, 128,
+               "entry 2: characters have no null mask"),
+    CHARACTERS("characters over other data", NONE, GMV_CUDF_INT8, 8, NONE, "overlaps"),
     {"id 27 with children is a struct in old releases",
      2,
      1,

@@ -583,7 +583,7 @@ static void assert_rows_are_there(const gmv_column_rows *rows)
         assert_rows_are_there(&rows->children[i]);
 }
 
-Test(column_nested, offsets_that_change_all_the_time_are_survived, .timeout = 60)
+Test(column_nested, offsets_that_change_all_the_time_are_survived, .timeout = 600)
 {
     world w;
     fixture_open(&w);

@@ -24,7 +24,7 @@ static void close_fixture(void)
     fixture_close(&f);
 }
 
-TestSuite(mask_ranges, .init = open_fixture, .fini = close_fixture, .timeout = 60);
+TestSuite(mask_ranges, .init = open_fixture, .fini = close_fixture, .timeout = 600);
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 

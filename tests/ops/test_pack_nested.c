@@ -389,7 +389,7 @@ static void sample_check(world *w, const sample *s)
     gmv_free(packed);
 }
 
-Test(pack, random_trees_are_packed_as_the_model_does, .timeout = 120)
+Test(pack, random_trees_are_packed_as_the_model_does, .timeout = 600)
 {
     world w;
     fixture_open(&w);
@@ -654,7 +654,7 @@ static void flip_check(world *w, gmv_packed *packed, const uint8_t *honest, int6
     free(encoded);
 }
 
-Test(contiguous_split, offsets_that_change_meanwhile_do_no_harm, .timeout = 120)
+Test(contiguous_split, offsets_that_change_meanwhile_do_no_harm, .timeout = 600)
 {
     static int32_t valid[FLIP_ROWS + 1], wild[FLIP_ROWS + 1];
     static uint8_t bytes[FLIP_ROWS];
@@ -793,7 +793,7 @@ static gmv_status chaos_split(world *w, void *context)
     return GMV_OK;
 }
 
-Test(contiguous_split, no_failure_leaves_anything_of_a_nested_table_behind, .timeout = 120)
+Test(contiguous_split, no_failure_leaves_anything_of_a_nested_table_behind, .timeout = 600)
 {
     world w;
     fixture_open(&w);

@@ -268,17 +268,24 @@ Test(session, work_in_flight_keeps_an_object_past_the_end_and_is_counted)
     gmv_registry_destroy(registry);
 }
 
+/* Prepared, not published. */
+static gmv_node *session_view(gmv_registry *registry, const gmv_node_attributes *attributes)
+{
+    toy *object = gmv_calloc(1, sizeof *object);
+    cr_assert_not_null(object);
+    cr_assert_eq(gmv_node_prepare(registry, &object->node, &toy_classes[GMV_KIND_VIEW], attributes,
+                                  NULL, 0, NULL),
+                 GMV_OK);
+    return &object->node;
+}
+
 Test(session, what_is_published_after_its_end_is_deleted_and_does_not_leak)
 {
     gmv_registry *registry = toy_registry(0);
     gmv_id id = session_new(registry, 60);
     gmv_caller bearer = bear(registry, &id);
-    toy *object = gmv_calloc(1, sizeof *object);
-    const gmv_node_attributes attributes = {.caller = &bearer, .ttl_seconds = 5};
-    gmv_node *node = &object->node;
-    cr_assert_eq(
-        gmv_node_prepare(registry, node, &toy_classes[GMV_KIND_VIEW], &attributes, NULL, 0, NULL),
-        GMV_OK);
+    gmv_node *node =
+        session_view(registry, &(gmv_node_attributes){.caller = &bearer, .ttl_seconds = 5});
     gmv_deletion deletion;
     cr_assert_eq(gmv_session_end(registry, &anyone, &id, &deletion, NULL), GMV_OK);
     cr_assert_eq(deletion.deleted, 0);
@@ -297,12 +304,8 @@ Test(session, a_part_released_in_an_ended_session_gets_no_name)
     gmv_registry *registry = toy_registry(0);
     gmv_id id = session_new(registry, 60);
     gmv_caller bearer = bear(registry, &id);
-    toy *object = gmv_calloc(1, sizeof *object);
-    const gmv_node_attributes attributes = {.caller = &bearer, .inner = true};
-    gmv_node *data = &object->node;
-    cr_assert_eq(
-        gmv_node_prepare(registry, data, &toy_classes[GMV_KIND_VIEW], &attributes, NULL, 0, NULL),
-        GMV_OK);
+    gmv_node *data =
+        session_view(registry, &(gmv_node_attributes){.caller = &bearer, .inner = true});
     gmv_registry_publish(registry, &data, 1);
     gmv_id packed = toy_lease(registry, GMV_KIND_PACKED, &bearer, 0, data)->id;
     toy_settle(registry, data);
@@ -327,12 +330,8 @@ Test(session, a_part_released_in_a_living_session_belongs_to_it)
     gmv_registry *registry = toy_registry(0);
     gmv_id id = session_new(registry, 60);
     gmv_caller bearer = bear(registry, &id);
-    toy *object = gmv_calloc(1, sizeof *object);
-    const gmv_node_attributes attributes = {.caller = &bearer, .inner = true};
-    gmv_node *data = &object->node;
-    cr_assert_eq(
-        gmv_node_prepare(registry, data, &toy_classes[GMV_KIND_VIEW], &attributes, NULL, 0, NULL),
-        GMV_OK);
+    gmv_node *data =
+        session_view(registry, &(gmv_node_attributes){.caller = &bearer, .inner = true});
     gmv_registry_publish(registry, &data, 1);
     gmv_node *packed = toy_lease(registry, GMV_KIND_PACKED, &bearer, 0, data);
     toy_settle(registry, data);
