@@ -1114,7 +1114,7 @@ static atomic_bool storm_ends;
 
 static void *storm_main(void *argument)
 {
-    const support_server *s = argument;
+    const int fd = *(const int *)argument;
     static const char *const requests[] = {
         "GET /livez HTTP/1.1\r\n" HOST "\r\n",
         "POST /v1/short HTTP/1.1\r\n" HOST "\r\n",
@@ -1122,7 +1122,6 @@ static void *storm_main(void *argument)
         "POST /v1/upload HTTP/1.1\r\n" HOST OCTETS CHUNKED "\r\n2\r\nab\r\n2\r\ncd\r\n0\r\n\r\n",
         "GET /v1/contents HTTP/1.1\r\n" HOST "\r\n",
     };
-    int fd = support_connect(s);
     for (unsigned i = 0; !atomic_load(&storm_ends); i++) {
         if (!support_print(fd, requests[i % 5]))
             break;
@@ -1132,7 +1131,6 @@ static void *storm_main(void *argument)
         if (status != 200 && status != 201)
             break;
     }
-    close(fd);
     return NULL;
 }
 
@@ -1143,15 +1141,20 @@ static void test_drain_under_load(void)
         support_server s = {0};
         support_start(&s, NULL);
         pthread_t threads[6];
+        int fds[6];
         atomic_store(&storm_ends, false);
-        for (int i = 0; i < 6; i++)
-            pthread_create(&threads[i], NULL, storm_main, &s);
-        support_sleep_ms(60);
+        for (int i = 0; i < 6; i++) {
+            fds[i] = support_connect(&s);
+            pthread_create(&threads[i], NULL, storm_main, &fds[i]);
+        }
+        support_await_requests(&s, 120);
         int64_t took_ms = support_stop(&s, round % 2 ? 2000 : 0);
         check(took_ms < SUPPORT_PATIENCE_MS, "%lld ms", (long long)took_ms);
         atomic_store(&storm_ends, true);
-        for (int i = 0; i < 6; i++)
+        for (int i = 0; i < 6; i++) {
             pthread_join(threads[i], NULL);
+            close(fds[i]);
+        }
     }
 }
 

@@ -45,7 +45,7 @@ def run(steps, folder, url):
     """What each of the commands prints, in one shell."""
     mark = "@@@@ the next command @@@@"
     script = "".join(f"{command}\nprintf '\\n%s\\n' '{mark}'\n" for command in steps).replace(ADDRESS, url)
-    done = subprocess.run(["bash", "-u"], input=script, cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["bash", "-u"], input=script, cwd=folder, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and not done.stderr, done.stderr
     printed = done.stdout.split(f"\n{mark}\n")
     assert len(printed) == len(steps) + 1 and not printed[-1]

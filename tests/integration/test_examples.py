@@ -8,7 +8,7 @@ from conftest import SOURCE
 
 
 def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
 def test_penguins_survive_the_journey(daemon, client, host_memory):

@@ -233,7 +233,7 @@ except ValueError:
 def test_cuda_memory_goes_both_ways(client):
     view = client.view(numpy.frombuffer(bytes(range(100)) * 1000, "u1"))
     done = subprocess.run([sys.executable, "-c", CUDA_SCRIPT, str(HELPER), client.url, view["id"]],
-                          capture_output=True, text=True, timeout=120)
+                          capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and done.stdout == "well\n", done.stderr
     assert {handle["id"] for handle in client.handles() if handle["named"]} == {view["id"], view["buffer"]}
 
