@@ -81,8 +81,8 @@ GMV_HANDLER(table_packed_stream)
 {
     gmv_node *node;
     int64_t chunk_nbytes;
-    GMV_TRY(gmv_query_int64(&request->query, "chunk_nbytes", GMV_CHUNKED_PACK_NBYTES_MIN,
-                            GMV_EXACT_IN_DOUBLE_MAX, GMV_CHUNKED_PACK_NBYTES, &chunk_nbytes, err));
+    GMV_TRY(gmv_query_int64(&request->query, "chunk_nbytes", GMV_CHUNKED_PACK_NBYTES_MIN, INT64_MAX,
+                            GMV_CHUNKED_PACK_NBYTES, &chunk_nbytes, err));
     GMV_TRY(gmv_request_target(request, &node, err));
     GMV_TRY(gmv_chunked_pack_bytes(request->operation, gmv_table_of(node), chunk_nbytes,
                                    &reply->bytes, err));

@@ -135,8 +135,9 @@ static const char handle_gone[] =
     "the exporter is gone, or holds the memory in another context; export it again from a process "
     "that is running";
 static const char handle_elsewhere[] =
-    "the memory is not on this device, but on another GPU or MIG instance; compare the device's "
-    "uuid, and have gmvd serve that device, too";
+    "the handle is of no memory on this device, but of another GPU or MIG instance (compare the "
+    "uuid, and have gmvd serve that device, too), or it is none of cudaIpcGetMemHandle; containers "
+    "share memory in one PID and IPC namespace only";
 
 static const handle_row handle_rows[] = {
     {CUDA_ERROR_INVALID_VALUE,
