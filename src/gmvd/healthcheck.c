@@ -65,7 +65,7 @@ int gmvd_healthcheck(const char *listen_at)
     static const char wanted[] = "HTTP/1.1 200 ";
     int fd = healthcheck_connect(listen_at);
     if (fd < 0) {
-        fprintf(stderr, "gmvd: nobody answers at the address\n");
+        fprintf(stderr, "gmvd: nobody answers at %s\n", listen_at);
         return 1;
     }
     char answer[sizeof wanted - 1];
@@ -80,6 +80,6 @@ int gmvd_healthcheck(const char *listen_at)
     close(fd);
     if (received == sizeof answer && memcmp(answer, wanted, sizeof answer) == 0)
         return 0;
-    fprintf(stderr, "gmvd: the daemon does not say that it is alive\n");
+    fprintf(stderr, "gmvd: what answers at %s does not say that it is alive\n", listen_at);
     return 1;
 }

@@ -53,10 +53,11 @@ static const option_setting option_settings[] = {
     {"config", OPTION_TEXT, OPTION_AT(config), 0, 0, NULL},
     {"backend", OPTION_CHOICE, OPTION_AT(backend), 0, 0, option_backends},
     {"device", OPTION_ORDINALS, OPTION_AT(devices), 0, 1023, NULL},
-    {"max-device-bytes", OPTION_NUMBER, OPTION_AT(max_device_nbytes), 0, OPTION_NBYTES_MAX, NULL},
-    {"max-logical-bytes", OPTION_NUMBER, OPTION_AT(max_logical_nbytes), 0, OPTION_NBYTES_MAX, NULL},
+    {"max-device-nbytes", OPTION_NUMBER, OPTION_AT(max_device_nbytes), 0, OPTION_NBYTES_MAX, NULL},
+    {"max-logical-nbytes", OPTION_NUMBER, OPTION_AT(max_logical_nbytes), 0, OPTION_NBYTES_MAX,
+     NULL},
     {"max-handles", OPTION_NUMBER, OPTION_AT(max_handles), 0, OPTION_NBYTES_MAX, NULL},
-    {"max-json-bytes", OPTION_NUMBER, OPTION_AT(max_json_nbytes), 1024, UINT64_C(1) << 30, NULL},
+    {"max-json-nbytes", OPTION_NUMBER, OPTION_AT(max_json_nbytes), 1024, UINT64_C(1) << 30, NULL},
     {"max-connections", OPTION_NUMBER, OPTION_AT(max_connections), 1, 1000000, NULL},
     {"threads", OPTION_NUMBER, OPTION_AT(n_threads), 0, 256, NULL},
     {"idle-timeout", OPTION_NUMBER, OPTION_AT(idle_timeout_seconds), 1, OPTION_SECONDS_MAX, NULL},
@@ -68,6 +69,16 @@ static const option_setting option_settings[] = {
     {"insecure", OPTION_FLAG, OPTION_AT(insecure), 0, 0, NULL},
 };
 #define OPTION_N_SETTINGS (sizeof option_settings / sizeof option_settings[0])
+
+/* What settings were called before they took the words of the API; still understood. */
+static const struct {
+    const char *former, *name;
+} option_former_names[] = {
+    {"max-device-bytes", "max-device-nbytes"},
+    {"max-logical-bytes", "max-logical-nbytes"},
+    {"max-json-bytes", "max-json-nbytes"},
+};
+#define OPTION_N_FORMER_NAMES (sizeof option_former_names / sizeof option_former_names[0])
 
 static const struct {
     const char *name;
@@ -85,6 +96,9 @@ static const char option_help[] =
     "usage: gmvd [OPTION...]\n"
     "       gmvd healthcheck [--listen HOST:PORT]\n"
     "\n"
+    "Serves device memory and typed views of it over HTTP; /docs of a running one shows the\n"
+    "calls. healthcheck asks the one at the address whether it is alive: 0 is yes.\n"
+    "\n"
     "Each option is also an environment variable (GMVD_LISTEN) and a line of the\n"
     "file (listen = ...). A flag beats the environment, which beats the file.\n"
     "\n"
@@ -95,10 +109,10 @@ static const char option_help[] =
     "  --job-deadline S         seconds that work on a device may take before the device counts\n"
     "                           as lost; 0: no end (300)\n"
     "  --on-device-lost exit|stay  what to do when a device no longer answers (exit)\n"
-    "  --max-device-bytes N     memory to allocate on a device; 0: what it has (0)\n"
-    "  --max-logical-bytes N    bytes that one request may pass over; 0: 1 TiB (0)\n"
+    "  --max-device-nbytes N    memory to allocate on a device; 0: what it has (0)\n"
+    "  --max-logical-nbytes N   bytes that one request may pass over; 0: 1 TiB (0)\n"
     "  --max-handles N          handles in all; 0: no limit (0)\n"
-    "  --max-json-bytes N       longest JSON body (8388608)\n"
+    "  --max-json-nbytes N      longest JSON body (8388608)\n"
     "  --max-connections N      connections at once (10000)\n"
     "  --threads N              HTTP threads and workers; 0: from the cores (0)\n"
     "  --idle-timeout S         seconds until a silent connection is closed (60)\n"
@@ -125,12 +139,19 @@ static const char *option_quote(const char *text, char out_text[64])
     return out_text;
 }
 
+static bool option_is(const char *name, const char *text, size_t length)
+{
+    return strlen(name) == length && memcmp(name, text, length) == 0;
+}
+
 static const option_setting *option_find(const char *name, size_t length)
 {
     for (size_t i = 0; i < OPTION_N_SETTINGS; i++)
-        if (strlen(option_settings[i].name) == length &&
-            memcmp(option_settings[i].name, name, length) == 0)
+        if (option_is(option_settings[i].name, name, length))
             return &option_settings[i];
+    for (size_t i = 0; i < OPTION_N_FORMER_NAMES; i++)
+        if (option_is(option_former_names[i].former, name, length))
+            return option_find(option_former_names[i].name, strlen(option_former_names[i].name));
     return NULL;
 }
 
@@ -323,13 +344,23 @@ static int option_read_file(const option_reader *reader, const char *path)
 
 /* ---- environment and flags ---- */
 
-static const char *option_environment(const option_reader *reader, const option_setting *setting,
-                                      char out_name[64])
+static const char *option_variable(const option_reader *reader, const char *name, char out_name[64])
 {
-    size_t used = (size_t)snprintf(out_name, 64, "GMVD_%s", setting->name);
+    size_t used = (size_t)snprintf(out_name, 64, "GMVD_%s", name);
     for (size_t i = 0; i < used; i++)
         out_name[i] = out_name[i] == '-' ? '_' : (char)toupper((unsigned char)out_name[i]);
     return reader->environment(out_name);
+}
+
+/* The name of today beats that of before. */
+static const char *option_environment(const option_reader *reader, const option_setting *setting,
+                                      char out_name[64])
+{
+    const char *value = option_variable(reader, setting->name, out_name);
+    for (size_t i = 0; !value && i < OPTION_N_FORMER_NAMES; i++)
+        if (strcmp(option_former_names[i].name, setting->name) == 0)
+            value = option_variable(reader, option_former_names[i].former, out_name);
+    return value;
 }
 
 static bool option_read_environment(const option_reader *reader)
@@ -376,7 +407,7 @@ static bool option_read_flags(const option_reader *reader, int argc, char *const
         if (!value && ++i < argc)
             value = argv[i];
         char where[64];
-        snprintf(where, sizeof where, "--%s", setting->name);
+        snprintf(where, sizeof where, "--%.*s", (int)length, name);
         if (!value) {
             snprintf(reader->error, GMVD_ERROR_MAX, "%s needs a value", where);
             return false;

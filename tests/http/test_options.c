@@ -121,7 +121,7 @@ Test(options, faults_are_told_in_one_line)
         {{"--threads", "257"}, "0 to 256"},
         {{"--threads", "-1"}, "\"-1\""},
         {{"--threads", ""}, "\"\""},
-        {{"--max-json-bytes", "99999999999999999999"}, "--max-json-bytes"},
+        {{"--max-json-nbytes", "99999999999999999999"}, "--max-json-nbytes"},
         {{"--backend", "gpu"}, "one of auto, cuda, host"},
         {{"--insecure=maybe", NULL}, "true or false"},
         {{"--threads", "\x1b[31m\n"}, "?[31m?"},
@@ -221,4 +221,35 @@ Test(options, work_ends_after_five_minutes_unless_told_otherwise)
     cr_assert_eq(options.job_deadline_seconds, 300);
     cr_assert_eq(read_options("--job-deadline", "0", NULL), 0);
     cr_assert_eq(options.job_deadline_seconds, 0);
+}
+
+Test(options, former_names_are_understood)
+{
+    cr_assert_eq(read_options("--max-json-bytes", "2048", "--max-device-bytes=1",
+                              "--max-logical-bytes", "2", NULL),
+                 0);
+    cr_assert_eq(options.max_json_nbytes, 2048);
+    cr_assert_eq(options.max_device_nbytes, 1);
+    cr_assert_eq(options.max_logical_nbytes, 2);
+    cr_assert_eq(read_options("--config", write_file("max_json_bytes = 4096\n"), NULL), 0);
+    cr_assert_eq(options.max_json_nbytes, 4096);
+    cr_assert_eq(read_options("--max-json-bytes", "1", NULL), EX_USAGE);
+    cr_assert(strncmp(error, "--max-json-bytes: ", 18) == 0, "%s", error);
+}
+
+Test(options, a_former_variable_yields_to_that_of_today)
+{
+    env_names[0] = "GMVD_MAX_JSON_BYTES";
+    env_values[0] = "2048";
+    cr_assert_eq(read_options(NULL), 0);
+    cr_assert_eq(options.max_json_nbytes, 2048);
+    env_names[1] = "GMVD_MAX_JSON_NBYTES";
+    env_values[1] = "4096";
+    cr_assert_eq(read_options(NULL), 0);
+    cr_assert_eq(options.max_json_nbytes, 4096);
+    cr_assert_eq(read_options("--max-json-bytes", "8192", NULL), 0);
+    cr_assert_eq(options.max_json_nbytes, 8192);
+    env_values[1] = "x";
+    cr_assert_eq(read_options(NULL), EX_USAGE);
+    cr_assert(strncmp(error, "GMVD_MAX_JSON_NBYTES: ", 22) == 0, "%s", error);
 }

@@ -44,7 +44,7 @@ def test_bodies_in_pieces_and_padded(daemon, client):
 
 
 def test_a_body_at_the_limit_and_one_byte_more(own_daemon):
-    running = own_daemon("--max-json-bytes", "10000")
+    running = own_daemon("--max-json-nbytes", "10000")
     running.client.call("POST", "/v1/buffers", data=b'{"nbytes": 1}'.ljust(10000), headers=SLICE, expect=201)
     running.client.refused("POST", "/v1/buffers", 413, "body_too_large", data=b'{"nbytes": 1}'.ljust(10001), headers=SLICE)
     running.client.refused("POST", "/v1/buffers", 413, "body_too_large", data=iter([b'{"nbytes": 1}', b" " * 10000]), headers=SLICE)

@@ -554,7 +554,7 @@ def test_columns_of_days_and_decimals(client):
 
 
 def test_work_is_counted_in_logical_bytes(own_daemon):
-    client = own_daemon("--max-logical-bytes", "100000").client
+    client = own_daemon("--max-logical-nbytes", "100000").client
     buffer = client.upload(bytes(64))
     view = client.post("/v1/views", {"cuda_array_interface": cai(buffer["ptr"], [1 << 40], "<f4", strides=[0])})
     for path in ("statistics", "histogram", "checksum"):

@@ -307,7 +307,7 @@ def test_handle_limits_are_named(own_daemon):
 
 
 def test_byte_limits_are_named(own_daemon):
-    client = own_daemon("--max-device-bytes", "1000000").client
+    client = own_daemon("--max-device-nbytes", "1000000").client
     with client.unchanged():
         answer = client.call("POST", "/v1/buffers", json={"nbytes": 1_000_001})
         assert (answer.status_code, answer.json()["code"]) == (429, "quota_exceeded")

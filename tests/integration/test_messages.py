@@ -146,7 +146,7 @@ def test_the_root_leads_on(client):
 
 
 def test_limits_are_called_as_the_server_calls_them(own_daemon):
-    running = own_daemon("--max-logical-bytes", "1000", "--max-device-bytes", "2000", "--max-handles", "5")
+    running = own_daemon("--max-logical-nbytes", "1000", "--max-device-nbytes", "2000", "--max-handles", "5")
     limits = running.client.get("/v1/server")["limits"]
     assert (limits["max_logical_nbytes"], limits["max_device_nbytes"], limits["max_handles"]) == (1000, 2000, 5)
     says(running.client.refused("POST", "/v1/buffers", 429, "quota_exceeded", json={"nbytes": 1001}), "max_logical_nbytes is 1000")

@@ -15,7 +15,7 @@ def run(*arguments, environment=None, timeout=PATIENCE):
 
 def test_help_and_version():
     helped = run("--help")
-    assert helped.returncode == 0 and "--listen" in helped.stdout and "--max-device-bytes" in helped.stdout
+    assert helped.returncode == 0 and "--listen" in helped.stdout and "--max-device-nbytes" in helped.stdout
     assert run("--version").stdout.startswith("gmvd ")
 
 
@@ -44,8 +44,8 @@ def test_listening_elsewhere_needs_a_word(tmp_path):
 
 def test_flag_beats_environment_beats_file(tmp_path):
     config = tmp_path / "gmvd.conf"
-    config.write_text("# a comment\nmax-handles = 1\nlog-format = json\n\nmax-json-bytes = 2000\n")
-    checked = run("--config", str(config), "--check-config", "--max-json-bytes", "4000", environment={"GMVD_MAX_HANDLES": "2", "GMVD_MAX_JSON_BYTES": "3000"})
+    config.write_text("# a comment\nmax-handles = 1\nlog-format = json\n\nmax-json-nbytes = 2000\n")
+    checked = run("--config", str(config), "--check-config", "--max-json-nbytes", "4000", environment={"GMVD_MAX_HANDLES": "2", "GMVD_MAX_JSON_NBYTES": "3000"})
     assert checked.returncode == 0, checked.stderr
     bad = tmp_path / "bad.conf"
     for text in ("no-such-key = 1\n", "max-handles\n", "max-handles = x\n"):
@@ -53,6 +53,11 @@ def test_flag_beats_environment_beats_file(tmp_path):
         failed = run("--config", str(bad), "--check-config")
         assert failed.returncode == 78 and str(bad) in failed.stderr, failed
     assert run("--config", str(tmp_path / "absent"), "--check-config").returncode in (66, 78)
+
+
+def test_a_failed_health_check_names_the_address():
+    failed = run("healthcheck", "--listen", "127.0.0.1:1")
+    assert failed.returncode == 1 and "127.0.0.1:1" in failed.stderr
 
 
 def test_limits_from_the_environment_count(own_daemon):
