@@ -247,6 +247,21 @@ static gmv_status exchange_read_key(gmv_exchange *exchange, gmv_error *err)
     return GMV_OK;
 }
 
+/*
+ * So that a snapshot need not hold more than is sent. Where the answer is planned the field must
+ * count, too; those for which that is not sure are left out here, which costs a whole copy.
+ */
+static void exchange_copy_range(gmv_exchange *exchange)
+{
+    const gmv_field_value *field = &exchange->head.fields[GMV_FIELD_RANGE];
+    if (field->count != 1 || field->length > sizeof exchange->range ||
+        exchange->head.fields[GMV_FIELD_IF_RANGE].count)
+        return;
+    memcpy(exchange->range, field->text, field->length);
+    exchange->request.range = exchange->range;
+    exchange->request.range_length = field->length;
+}
+
 /* Two fields, and one that is longer than any range, are one that cannot be read. */
 static void exchange_copy_content_range(gmv_exchange *exchange)
 {
@@ -282,6 +297,7 @@ gmv_status gmv__exchange_examine(gmv_exchange *exchange, const char *method_name
     request->id = exchange->match.id;
     request->content_length = exchange->head.body_nbytes;
     exchange_copy_content_range(exchange);
+    exchange_copy_range(exchange);
     const gmv_field_value *last_event_id = &exchange->head.fields[GMV_FIELD_LAST_EVENT_ID];
     request->last_event_id = last_event_id->count ? last_event_id->text : NULL;
     request->last_event_id_length = last_event_id->count == 1 ? last_event_id->length : 0;

@@ -6,6 +6,7 @@
 #include <gmv/base/alloc.h>
 #include <gmv/base/num.h>
 
+#include "codec/range.h"
 #include "codec/utf8.h"
 #include "http/handle_priv.h"
 
@@ -183,6 +184,21 @@ gmv_status gmv_query_consistency(const gmv_query *query, bool *out_snapshot, gmv
                               "consistency must be live or snapshot");
 }
 
+/* All that will be sent: the whole, or, of ranges, from the first of them to the last. */
+static gmv_status reply_freeze(gmv_request *request, gmv_bytes *bytes, gmv_error *err)
+{
+    gmv_byte_ranges ranges;
+    gmv_range_outcome outcome =
+        gmv_range_parse(request->range, request->range_length, bytes->nbytes, &ranges);
+    if (outcome == GMV_RANGE_UNSATISFIABLE)
+        return GMV_OK;
+    if (outcome == GMV_RANGE_WHOLE)
+        return gmv_bytes_freeze(request->operation, bytes, err);
+    uint64_t first = ranges.items[0].first;
+    uint64_t last = ranges.items[ranges.count - 1].last;
+    return gmv_bytes_freeze_part(request->operation, bytes, first, last - first + 1, err);
+}
+
 gmv_status gmv_reply_bytes(gmv_request *request, gmv_reply *reply, const gmv_node *node,
                            gmv_error *err)
 {
@@ -191,7 +207,7 @@ gmv_status gmv_reply_bytes(gmv_request *request, gmv_reply *reply, const gmv_nod
     if (status != GMV_OK)
         gmv_bytes_release(&reply->bytes);
     else if (is_snapshot && !request->is_head)
-        status = gmv_bytes_freeze(request->operation, &reply->bytes, err);
+        status = reply_freeze(request, &reply->bytes, err);
     if (status != GMV_OK)
         return status;
     reply->has_bytes = true;

@@ -46,6 +46,9 @@ typedef struct gmv_request {
     int64_t content_length;    /* octets: -1 when chunked */
     const char *content_range; /* octets: the field's text, not NUL-terminated; NULL: none */
     size_t content_range_length;
+    const char
+        *range; /* one Range field that If-Range leaves standing; or NULL, as content_range */
+    size_t range_length;
     const char *last_event_id; /* inline routes only, not NUL-terminated; NULL: none */
     size_t last_event_id_length;
     const char *request_id;

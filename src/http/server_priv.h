@@ -151,7 +151,8 @@ struct gmv_exchange {
     bool is_sender;
     int sender_fd;          /* of a sender */
     gmv_id session_id;      /* that the request bears; kind 0: none */
-    char content_range[96]; /* copied: a worker may outlive the connection */
+    char content_range[96]; /* copied, as the next: a worker may outlive the connection */
+    char range[128];
     size_t once_key_length; /* of its Idempotency-Key; 0: none */
     char once_key[GMV_IDEMPOTENCY_KEY_MAX];
     gmv_method_label method_label;

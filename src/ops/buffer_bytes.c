@@ -79,6 +79,12 @@ static gmv_status bytes_gather_out(const gmv_bytes *bytes, gmv_stream *stream, u
     return GMV_OK;
 }
 
+/* Bytes behind the prefix that are there. */
+static uint64_t bytes_held(const gmv_bytes *bytes)
+{
+    return bytes->nbytes - bytes->prefix_nbytes - bytes->absent_before - bytes->absent_behind;
+}
+
 gmv_status gmv_bytes_read(const gmv_bytes *bytes, gmv_stream *stream, uint64_t offset, void *out,
                           uint64_t nbytes, gmv_error *err)
 {
@@ -97,6 +103,12 @@ gmv_status gmv_bytes_read(const gmv_bytes *bytes, gmv_stream *stream, uint64_t o
     out = (char *)out + before;
     offset += before - bytes->prefix_nbytes;
     nbytes -= before;
+    uint64_t held = bytes_held(bytes);
+    if (offset < bytes->absent_before || offset - bytes->absent_before > held ||
+        nbytes > held - (offset - bytes->absent_before))
+        return gmv_fail(err, GMV_ERR_OUT_OF_BOUNDS, NULL,
+                        "only a part of the bytes was copied, and this is outside of it");
+    offset -= bytes->absent_before;
     if (bytes->copy) {
         memcpy(out, (const char *)bytes->copy + offset, (size_t)nbytes);
         return GMV_OK;
@@ -111,10 +123,13 @@ gmv_status gmv_bytes_fetch(gmv_bytes *bytes, gmv_stream *stream, gmv_error *err)
 {
     if (!gmv_bytes_are_remote(bytes))
         return GMV_OK;
-    void *copy = gmv_malloc((size_t)bytes->nbytes);
+    uint64_t start = bytes->prefix_nbytes + bytes->absent_before;
+    char *copy = gmv_calloc(1, (size_t)bytes->nbytes);
     if (!copy)
         return gmv_fail_no_memory(err);
-    gmv_status status = gmv_bytes_read(bytes, stream, 0, copy, bytes->nbytes, err);
+    if (bytes->prefix_nbytes > 0)
+        memcpy(copy, bytes->prefix, (size_t)bytes->prefix_nbytes);
+    gmv_status status = gmv_bytes_read(bytes, stream, start, copy + start, bytes_held(bytes), err);
     if (status != GMV_OK) {
         gmv_free(copy);
         return status;
@@ -136,27 +151,47 @@ void gmv_bytes_prepend(gmv_bytes *bytes, void *prefix, uint64_t nbytes)
     bytes->nbytes += nbytes;
 }
 
-static gmv_status bytes_enqueue_copy(const gmv_bytes *bytes, gmv_stream *stream, gmv_memory *memory,
-                                     gmv_layout *layout, gmv_error *err)
+/* A part of what lies behind the prefix; of gathered elements whole ones. */
+typedef struct bytes_part {
+    uint64_t first, nbytes;
+    uint64_t itemsize; /* of what is gathered, otherwise 1 */
+} bytes_part;
+
+static bytes_part bytes_part_of(const gmv_bytes *bytes, uint64_t offset, uint64_t nbytes)
+{
+    bytes_part part = {.itemsize = 1};
+    uint64_t begin = GMV_MAX(offset, bytes->prefix_nbytes) - bytes->prefix_nbytes;
+    uint64_t end = GMV_MAX(offset + nbytes, bytes->prefix_nbytes) - bytes->prefix_nbytes;
+    if (bytes->strided)
+        part.itemsize = gmv_dtype_describe(bytes->strided->dtype)->itemsize;
+    part.first = begin - begin % part.itemsize;
+    part.nbytes = begin < end ? gmv_round_up(end - part.first, part.itemsize) : 0;
+    return part;
+}
+
+static gmv_status bytes_enqueue_copy(const gmv_bytes *bytes, const bytes_part *part,
+                                     gmv_stream *stream, gmv_memory *memory, gmv_layout *layout,
+                                     gmv_error *err)
 {
     GMV_TRY(gmv_stream_use(stream, bytes->memory, err));
     GMV_TRY(gmv_stream_use(stream, memory, err));
     if (!bytes->strided)
-        return gmv_copy_within(stream, memory->address, bytes->address, memory->nbytes, err);
-    return gmv__view_gather(bytes->strided, stream, 0, bytes->strided->size, memory->address,
-                            layout, err);
+        return gmv_copy_within(stream, memory->address, bytes->address + part->first, part->nbytes,
+                               err);
+    return gmv__view_gather(bytes->strided, stream, (int64_t)(part->first / part->itemsize),
+                            (int64_t)(part->nbytes / part->itemsize), memory->address, layout, err);
 }
 
-static gmv_status bytes_copy_within(gmv_operation *operation, gmv_bytes *bytes, uint64_t nbytes,
-                                    gmv_error *err)
+static gmv_status bytes_copy_within(gmv_operation *operation, gmv_bytes *bytes,
+                                    const bytes_part *part, gmv_error *err)
 {
     gmv_device *device = bytes->memory->device;
     gmv_stream *stream = gmv_operation_stream(operation, device);
     gmv_scratch *scratch = NULL;
     gmv_layout layout;
-    GMV_TRY(gmv_operation_weigh(operation, nbytes, err));
-    GMV_TRY(gmv_engine_scratch(bytes->engine, device, stream, nbytes, &scratch, err));
-    gmv_status status = bytes_enqueue_copy(bytes, stream, scratch->memory, &layout, err);
+    GMV_TRY(gmv_operation_weigh(operation, part->nbytes, err));
+    GMV_TRY(gmv_engine_scratch(bytes->engine, device, stream, part->nbytes, &scratch, err));
+    gmv_status status = bytes_enqueue_copy(bytes, part, stream, scratch->memory, &layout, err);
     if (status == GMV_OK)
         status = gmv_stream_finish(stream, err);
     else
@@ -168,17 +203,27 @@ static gmv_status bytes_copy_within(gmv_operation *operation, gmv_bytes *bytes, 
     bytes->scratch = scratch;
     bytes->memory = scratch->memory;
     bytes->address = scratch->memory->address;
-    bytes->host = gmv_memory_host_pointer(scratch->memory);
     bytes->strided = NULL;
+    bytes->absent_behind = bytes->nbytes - bytes->prefix_nbytes - part->first - part->nbytes;
+    bytes->absent_before = part->first;
+    /* Who reads from `host` does not look at what is absent. */
+    bool is_whole = bytes->absent_before == 0 && bytes->absent_behind == 0;
+    bytes->host = is_whole ? gmv_memory_host_pointer(scratch->memory) : NULL;
     return GMV_OK;
 }
 
 gmv_status gmv_bytes_freeze(gmv_operation *operation, gmv_bytes *bytes, gmv_error *err)
 {
-    uint64_t nbytes = bytes->nbytes - bytes->prefix_nbytes;
-    if (bytes->sealed || nbytes == 0)
+    return gmv_bytes_freeze_part(operation, bytes, 0, bytes->nbytes, err);
+}
+
+gmv_status gmv_bytes_freeze_part(gmv_operation *operation, gmv_bytes *bytes, uint64_t offset,
+                                 uint64_t nbytes, gmv_error *err)
+{
+    bytes_part part = bytes_part_of(bytes, offset, nbytes);
+    if (bytes->sealed || part.nbytes == 0)
         return GMV_OK;
-    gmv_status status = bytes_copy_within(operation, bytes, nbytes, err);
+    gmv_status status = bytes_copy_within(operation, bytes, &part, err);
     if (status != GMV_OK)
         gmv_bytes_release(bytes);
     return status;

@@ -434,6 +434,25 @@ def test_the_packed_size_follows_live_offsets_and_is_not_to_be_kept(client):
     assert answer.headers["Cache-Control"] == "no-store"
 
 
+def test_a_snapshot_copies_no_more_than_is_sent(client):
+    """As below, the whole would be more than any machine has."""
+    buffer = client.upload(b"abcd")
+    view = client.post(f"/v1/buffers/{buffer['id']}/views", {"typestr": "<u2", "shape": [1 << 37, 2], "strides": [0, 2]})
+    url = f"/v1/views/{view['id']}/data?consistency=snapshot"
+    size = 1 << 39
+    for begin, length in ((0, 1), (3, 70001), (size - 5, 5), ((1 << 38) + 1, 1 << 21)):
+        answer = client.call("GET", url, headers={"Range": f"bytes={begin}-{begin + length - 1}"}, expect=206)
+        assert answer.headers["Content-Range"] == f"bytes {begin}-{begin + length - 1}/{size}"
+        assert answer.content == (b"abcd" * (length // 4 + 2))[begin % 4:][:length]
+    several = client.call("GET", url, headers={"Range": "bytes=1-2,70000-70004"}, expect=206)
+    assert [part[3] for part in parts_of(several)] == [b"bc", b"abcda"]
+    client.refused("GET", url, 416, "range_not_satisfiable", headers={"Range": f"bytes={size}-"})
+    npy = client.call("GET", f"/v1/views/{view['id']}/npy?consistency=snapshot", headers={"Range": "bytes=0-131"}, expect=206).content
+    assert npy[:6] == b"\x93NUMPY" and npy[128:] == b"abcd"
+    for headers in ({"Range": "bytes=0-1", "If-Range": '"x"'}, {"Range": "lines=0-1"}, {"Range": "bytes=0-,1-"}):
+        client.refused("GET", url, 507, "device_out_of_memory", headers=headers)
+
+
 def test_head_of_a_snapshot_copies_nothing(client):
     """More than any machine has: a copy would be 507."""
     buffer = client.upload(b"x")

@@ -222,6 +222,53 @@ Test(contents, frozen_bytes_do_not_change_and_hold_their_node)
     cr_assert_eq(f.engine.reserved_nbytes[0], reserved);
 }
 
+/* A part of "head:" and the elements ef, cd, ab of two bytes each, or of "head:abcdef". */
+static void contents_expect_frozen_part(gmv_buffer *buffer, gmv_view *view, const char *want,
+                                        uint64_t first, uint64_t nbytes)
+{
+    char got[16];
+    gmv_bytes bytes = contents_bytes(view);
+    gmv_bytes_prepend(&bytes, contents_prefix("head:"), 5);
+    contents_overwrite(buffer, "abcdef");
+    cr_assert_eq(gmv_bytes_freeze_part(&f.operation, &bytes, first, nbytes, &f.err), GMV_OK);
+    contents_overwrite(buffer, "ABCDEF");
+    cr_assert_eq(bytes.nbytes, strlen(want));
+    cr_assert_eq(gmv_bytes_read(&bytes, f.streams[0], first, got, nbytes, &f.err), GMV_OK);
+    cr_assert_eq(memcmp(got, want + first, nbytes), 0);
+    cr_assert_eq(gmv_bytes_read(&bytes, f.streams[0], 0, got, 5, &f.err), GMV_OK);
+    cr_assert_eq(memcmp(got, "head:", 5), 0);
+    uint64_t held = bytes.nbytes - 5 - bytes.absent_before - bytes.absent_behind;
+    bool is_frozen = first + nbytes > 5 && nbytes > 0;
+    cr_assert_eq(bytes.scratch != NULL, is_frozen);
+    cr_assert_leq(is_frozen ? held : 0, nbytes + 2, "no more than the ends of its elements");
+    if (bytes.absent_before > 0)
+        fixture_expect(&f, gmv_bytes_read(&bytes, f.streams[0], 5, got, 1, &f.err),
+                       GMV_ERR_OUT_OF_BOUNDS, NULL);
+    if (bytes.absent_behind > 0)
+        fixture_expect(&f, gmv_bytes_read(&bytes, f.streams[0], bytes.nbytes - 1, got, 1, &f.err),
+                       GMV_ERR_OUT_OF_BOUNDS, NULL);
+    cr_assert(gmv_bytes_are_remote(&bytes) || bytes.absent_before + bytes.absent_behind == 0);
+    cr_assert_eq(gmv_bytes_fetch(&bytes, f.streams[0], &f.err), GMV_OK);
+    cr_assert_eq(memcmp((const char *)bytes.host + first - bytes.prefix_nbytes, want + first,
+                        first >= bytes.prefix_nbytes ? nbytes : 0),
+                 0);
+    gmv_bytes_release(&bytes);
+}
+
+Test(contents, of_a_part_no_more_than_that_is_frozen)
+{
+    static const int64_t shape = 3, stride = -2;
+    gmv_buffer *buffer = fixture_buffer(&f, "abcdef", 6);
+    gmv_view *flat = fixture_view(&f, &buffer->node, GMV_DTYPE_U1, 6, 0);
+    gmv_view *strided = contents_view(buffer, GMV_DTYPE_U2, 4, 1, &shape, &stride);
+    for (uint64_t first = 0; first <= 11; first++) {
+        for (uint64_t nbytes = 0; nbytes <= 11 - first; nbytes++) {
+            contents_expect_frozen_part(buffer, flat, "head:abcdef", first, nbytes);
+            contents_expect_frozen_part(buffer, strided, "head:efcdab", first, nbytes);
+        }
+    }
+}
+
 Test(contents, sealed_bytes_are_frozen_as_they_are)
 {
     gmv_view *view = fixture_view_of(&f, GMV_DTYPE_U1, "abcdef", 6), *copy = NULL;

@@ -159,6 +159,8 @@ typedef struct gmv_bytes {
     void *copy;                     /* owned, or NULL */
     void *prefix;                   /* owned, or NULL */
     uint64_t prefix_nbytes;
+    /* Behind the prefix, counted in `nbytes` but not held: read they are an error. Remote only. */
+    uint64_t absent_before, absent_behind;
     gmv_bytes_source *source; /* owned, makes the bytes behind the prefix; or NULL */
 } gmv_bytes;
 
@@ -178,7 +180,8 @@ static inline bool gmv_bytes_are_remote(const gmv_bytes *bytes)
  * Copies `nbytes` bytes from `offset` on to host memory, and waits. `stream` is the thread's own on
  * the device of the bytes. May block.
  *
- * @retval GMV_ERR_OUT_OF_BOUNDS, GMV_ERR_MEMORY_LOST, GMV_ERR_DEVICE_LOST
+ * @retval GMV_ERR_OUT_OF_BOUNDS         outside of the bytes, or of what is held of them
+ * @retval GMV_ERR_MEMORY_LOST, GMV_ERR_DEVICE_LOST
  * @retval GMV_ERR_DEVICE_OUT_OF_MEMORY  strided: a piece is gathered on the device first
  */
 GMV_NODISCARD gmv_status gmv_bytes_read(const gmv_bytes *bytes, gmv_stream *stream, uint64_t offset,
@@ -198,6 +201,13 @@ void gmv_bytes_prepend(gmv_bytes *bytes, void *prefix, uint64_t nbytes);
  */
 GMV_NODISCARD gmv_status gmv_bytes_freeze(gmv_operation *operation, gmv_bytes *bytes,
                                           gmv_error *err);
+
+/*
+ * The same of `nbytes` bytes from `offset` on, which lie within; no others may be read afterwards,
+ * save the prefix. `nbytes` of the whole stays.
+ */
+GMV_NODISCARD gmv_status gmv_bytes_freeze_part(gmv_operation *operation, gmv_bytes *bytes,
+                                               uint64_t offset, uint64_t nbytes, gmv_error *err);
 
 /* Gives back what it holds, from any thread and without blocking: what dies is left to
  * gmv_engine_reap. */
