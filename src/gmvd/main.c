@@ -258,6 +258,16 @@ static int main_print_openapi(void)
                                                                                          : EX_IOERR;
 }
 
+/* What is right by itself may still be an address that cannot be listened on. */
+static int main_check_config(const gmvd_options *options)
+{
+    gmv_error err;
+    gmv_error_init(&err);
+    if (gmv_server_check_address(options->listen, options->insecure, &err) == GMV_OK)
+        return EX_OK;
+    return main_fail(EX_USAGE, err.message);
+}
+
 int main(int argc, char *argv[])
 {
     gmvd_options options;
@@ -268,7 +278,7 @@ int main(int argc, char *argv[])
     gmv_log_configure((gmv_log_format)options.log_format, (gmv_log_level)options.log_level);
     switch (options.action) {
     case GMVD_CHECK_CONFIG:
-        return EX_OK;
+        return main_check_config(&options);
     case GMVD_PRINT_OPENAPI:
         return main_print_openapi();
     case GMVD_VERSION:

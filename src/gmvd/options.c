@@ -134,7 +134,7 @@ static const char *option_quote(const char *text, char out_text[64])
 {
     size_t i = 0;
     for (; text[i] && i < 63; i++)
-        out_text[i] = text[i] > ' ' && text[i] < 127 ? text[i] : '?';
+        out_text[i] = text[i] >= ' ' && text[i] < 127 ? text[i] : '?';
     out_text[i] = '\0';
     return out_text;
 }

@@ -176,21 +176,39 @@ gmv_status gmv_head_check_framing(gmv_head *head, gmv_error *err)
                                                            : head_check_length(head, err);
 }
 
-bool gmv_authority_is_loopback(const char *text, size_t length)
+/* The bytes of a name of the loopback at the start of `text`, 0 if there is none. */
+static size_t head_loopback_length(const char *text, size_t length)
 {
-    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+    static const char *const names[] = {"localhost", "[::1]"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         size_t name_length = strlen(names[i]);
-        if (length < name_length || strncasecmp(text, names[i], name_length) != 0)
-            continue;
-        if (length == name_length)
-            return true;
-        uint64_t port = 0;
-        if (text[name_length] == ':' && length - name_length <= 6)
-            return gmv_parse_uint64(text + name_length + 1, length - name_length - 1, &port) &&
-                   port <= 65535;
+        if (length >= name_length && strncasecmp(text, names[i], name_length) == 0)
+            return name_length;
     }
-    return false;
+    /* Four numbers, the first of them 127; no name of a host ends in a number. */
+    size_t taken = 0;
+    for (int part = 0; part < 4; part++) {
+        size_t begin = taken;
+        while (taken < length && taken - begin < 3 && text[taken] >= '0' && text[taken] <= '9')
+            taken++;
+        uint64_t number = 0;
+        if (!gmv_parse_uint64(text + begin, taken - begin, &number) || number > 255 ||
+            (part == 0 && number != 127))
+            return 0;
+        if (part < 3 && (taken == length || text[taken++] != '.'))
+            return 0;
+    }
+    return taken;
+}
+
+bool gmv_authority_is_loopback(const char *text, size_t length)
+{
+    size_t taken = head_loopback_length(text, length);
+    if (taken == 0 || taken == length)
+        return taken != 0;
+    uint64_t port = 0;
+    return text[taken] == ':' && length - taken <= 6 &&
+           gmv_parse_uint64(text + taken + 1, length - taken - 1, &port) && port <= 65535;
 }
 
 gmv_status gmv_head_check_host(const gmv_head *head, bool loopback_only, gmv_error *err)

@@ -80,7 +80,7 @@ GMV_NODISCARD gmv_status gmv_head_check_framing(gmv_head *head, gmv_error *err);
 
 /*
  * On 1.1 exactly one Host, on 1.0 at most one. With `loopback_only` it must name this machine's
- * loopback (localhost, 127.0.0.1, [::1], with or without a port), so that no web page can reach the
+ * loopback (localhost, 127.x.x.x, [::1], with or without a port), so that no web page can reach the
  * daemon through a name that it has pointed here.
  */
 GMV_NODISCARD gmv_status gmv_head_check_host(const gmv_head *head, bool loopback_only,

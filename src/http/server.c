@@ -117,14 +117,27 @@ static gmv_status server_fail_system(gmv_error *err, const char *what)
     return gmv_fail(err, GMV_ERR_OVERLOADED, NULL, "%s: %s", what, text);
 }
 
-static gmv_status server_listen(gmv_server *server, gmv_error *err)
+static gmv_status server_judge_address(const char *listen_at, bool insecure,
+                                       server_address *out_address, gmv_error *err)
 {
-    server_address address;
-    GMV_TRY(server_resolve(server->options.listen, &address, err));
-    if (!address.is_loopback && !server->options.insecure)
+    GMV_TRY(server_resolve(listen_at, out_address, err));
+    if (!out_address->is_loopback && !insecure)
         return gmv_fail(err, GMV_ERR_VALUE, NULL,
                         "listening beyond the loopback without access control is refused; "
                         "--insecure takes the risk");
+    return GMV_OK;
+}
+
+gmv_status gmv_server_check_address(const char *listen_at, bool insecure, gmv_error *err)
+{
+    server_address address;
+    return server_judge_address(listen_at, insecure, &address, err);
+}
+
+static gmv_status server_listen(gmv_server *server, gmv_error *err)
+{
+    server_address address;
+    GMV_TRY(server_judge_address(server->options.listen, server->options.insecure, &address, err));
     server->checks_host = address.is_loopback;
     server->listen_fd =
         socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -39,6 +39,14 @@ typedef struct gmv_server_options {
 GMV_NODISCARD gmv_status gmv_server_start(gmv_service *service, const gmv_server_options *options,
                                           gmv_server **out_server, gmv_error *err);
 
+/*
+ * Whether gmv_server_start() would try to listen there; asks the system for nothing.
+ *
+ * @retval GMV_ERR_VALUE  as above
+ */
+GMV_NODISCARD gmv_status gmv_server_check_address(const char *listen_at, bool insecure,
+                                                  gmv_error *err);
+
 /* "http://127.0.0.1:8080", with the real port. @borrowed. */
 const char *gmv_server_url(const gmv_server *server);
 uint16_t gmv_server_port(const gmv_server *server);

@@ -101,6 +101,8 @@ Test(head, one_host_and_on_the_loopback_ours)
     cr_assert_eq(host_of("localhost", NULL, true, true), GMV_OK);
     cr_assert_eq(host_of("LOCALHOST:80", NULL, true, true), GMV_OK);
     cr_assert_eq(host_of("127.0.0.1:65535", NULL, true, true), GMV_OK);
+    cr_assert_eq(host_of("127.0.0.2:80", NULL, true, true), GMV_OK);
+    cr_assert_eq(host_of("127.255.255.255", NULL, true, true), GMV_OK);
     cr_assert_eq(host_of("[::1]", NULL, true, true), GMV_OK);
     cr_assert_eq(host_of(NULL, NULL, false, true), GMV_OK);
     cr_assert_eq(host_of("example.org", NULL, true, false), GMV_OK);
@@ -113,7 +115,12 @@ Test(head, one_host_and_on_the_loopback_ours)
                                         "localhost:80@example.org",
                                         "127.0.0.1.example.org",
                                         "::1",
-                                        "127.0.0.2",
+                                        "127.0.0",
+                                        "127.0.0.256",
+                                        "127.0.0.01",
+                                        "127.0.0.1.2",
+                                        "127.0.0.1x",
+                                        "128.0.0.1",
                                         ""};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         cr_assert_eq(host_of(wrong[i], NULL, true, true), GMV_ERR_REQUEST_MALFORMED, "%s",

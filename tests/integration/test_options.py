@@ -42,6 +42,20 @@ def test_listening_elsewhere_needs_a_word(tmp_path):
     assert failed.returncode in (64, 78) and "insecure" in failed.stderr
 
 
+def test_a_checked_address_is_one_that_can_be_listened_on():
+    for address in ("", ":0", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:http", "256.0.0.1:0", "0.0.0.0:0", "[::]:0"):
+        failed = run("--check-config", "--listen", address)
+        assert failed.returncode == 64 and len(failed.stderr.splitlines()) == 1, (address, failed)
+    for address in ("127.0.0.1:0", "localhost:8080", "[::1]:65535"):
+        assert run("--check-config", "--listen", address).returncode == 0
+    assert run("--check-config", "--insecure", "--listen", "0.0.0.0:8080").returncode == 0
+
+
+def test_every_address_of_the_loopback_is_answered_under_its_own_name(own_daemon):
+    for address in ("127.0.0.2:0", "localhost:0"):
+        assert own_daemon("--listen", address).client.get("/v1/server")["name"] == "gmvd"
+
+
 def test_flag_beats_environment_beats_file(tmp_path):
     config = tmp_path / "gmvd.conf"
     config.write_text("# a comment\nmax-handles = 1\nlog-format = json\n\nmax-json-nbytes = 2000\n")
