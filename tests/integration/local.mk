@@ -41,6 +41,7 @@ EXTRA_DIST += \
 	tests/integration/test_tables.py \
 	tests/integration/test_tables_random.py \
 	tests/integration/test_variations_http.py \
+	tests/integration/test_variations_lives.py \
 	tests/integration/test_views.py
 
 .PHONY: check-integration
