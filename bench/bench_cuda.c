@@ -389,12 +389,12 @@ static double measure_once(const bench *b, const row *what, uint64_t nbytes, dou
     double milliseconds = 0;
     gmv_error_init(&err);
     flush_caches(b);
-    must(cuda_timer_begin(b->timer, b->stream, &err), &err);
+    must(gmv__cuda_timer_begin(b->timer, b->stream, &err), &err);
     must(what ? what->run(b, b->stream, nbytes, what->shift, &err) : run_copy(b, traffic, &err),
          &err);
-    must(cuda_timer_end(b->timer, b->stream, &err), &err);
+    must(gmv__cuda_timer_end(b->timer, b->stream, &err), &err);
     finish(b, b->stream);
-    must(cuda_timer_read(b->timer, &milliseconds, &err), &err);
+    must(gmv__cuda_timer_read(b->timer, &milliseconds, &err), &err);
     return milliseconds;
 }
 
@@ -538,7 +538,7 @@ static void bench_open(bench *b)
     gmv_error_init(&err);
     must(gmv_device_open_cuda(NULL, &b->device, &err), &err);
     must(gmv_stream_create(b->device, &b->stream, &err), &err);
-    must(cuda_timer_create(b->device, &b->timer, &err), &err);
+    must(gmv__cuda_timer_create(b->device, &b->timer, &err), &err);
     b->input = allocate(b, GMV_MEMORY_ORDINARY, b->nbytes + SLACK);
     b->other = allocate(b, GMV_MEMORY_ORDINARY, b->nbytes / 4 + (1 << 20));
     b->output = allocate(b, GMV_MEMORY_ORDINARY, b->nbytes + SLACK);
@@ -561,7 +561,7 @@ static void bench_close(bench *b)
     gmv_memory_free(b->output);
     gmv_memory_free(b->zeros);
     gmv_memory_free(b->flush);
-    cuda_timer_destroy(b->timer);
+    gmv__cuda_timer_destroy(b->timer);
     gmv_stream_destroy(b->stream);
     gmv_device_close(b->device);
 }

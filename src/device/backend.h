@@ -160,7 +160,7 @@ struct gmv_stream {
 };
 
 /* Makes the base of a zeroed device; info is filled by the backend. */
-void gmv_device_init(gmv_device *device, const gmv_backend_ops *ops);
+void gmv__device_init(gmv_device *device, const gmv_backend_ops *ops);
 
 /* What every call begins with: fails on a lost device, or if a test has chosen this call. */
 GMV_NODISCARD gmv_status gmv__device_enter(gmv_device *device, gmv_error *err);
@@ -169,6 +169,6 @@ GMV_NODISCARD gmv_status gmv__device_enter(gmv_device *device, gmv_error *err);
 int gmv__element_of_dtype(gmv_dtype dtype);
 
 /* The status and message of a device that is lost. */
-gmv_status gmv_device_fail_lost(const gmv_device *device, gmv_error *err);
+gmv_status gmv__device_fail_lost(const gmv_device *device, gmv_error *err);
 
 #endif

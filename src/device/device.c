@@ -10,7 +10,7 @@
 
 /* ---- the state that all backends share ------------------------------------------------------- */
 
-void gmv_device_init(gmv_device *device, const gmv_backend_ops *ops)
+void gmv__device_init(gmv_device *device, const gmv_backend_ops *ops)
 {
     device->ops = ops;
     atomic_init(&device->lost, GMV_LOST_NOT);
@@ -38,7 +38,7 @@ void gmv_device_mark_lost(gmv_device *device, const char *reason)
     atomic_store_explicit(&device->lost, GMV_LOST_DONE, memory_order_release);
 }
 
-gmv_status gmv_device_fail_lost(const gmv_device *device, gmv_error *err)
+gmv_status gmv__device_fail_lost(const gmv_device *device, gmv_error *err)
 {
     const char *reason = "it no longer answers";
     (void)gmv_device_is_lost(device, &reason);
@@ -81,7 +81,7 @@ static gmv_status device_fail_on_demand(gmv_device *device, gmv_error *err)
     gmv_status status = (gmv_status)atomic_load(&device->failure_status);
     if (status == GMV_ERR_DEVICE_LOST) {
         gmv_device_mark_lost(device, "a test asked for it");
-        return gmv_device_fail_lost(device, err);
+        return gmv__device_fail_lost(device, err);
     }
     return gmv_fail(err, status, NULL, "a test asked for this call to fail");
 }
@@ -91,7 +91,7 @@ gmv_status gmv__device_enter(gmv_device *device, gmv_error *err)
 {
     assert(device);
     if (GMV_UNLIKELY(gmv_device_is_lost(device, NULL)))
-        return gmv_device_fail_lost(device, err);
+        return gmv__device_fail_lost(device, err);
     if (GMV_UNLIKELY(device_count_call(device)))
         return device_fail_on_demand(device, err);
     return GMV_OK;

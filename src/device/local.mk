@@ -63,8 +63,8 @@ src/device/cuda/all.fatbin: $(top_srcdir)/src/device/cuda/kernels/all.cu
 	"$(NVCC)" -fatbin -Xfatbin -compress-all -O3 -std=c++17 $(CUDA_GENCODE) -I$(top_srcdir)/src -I$(top_srcdir)/include -MD -MF $@.d -MT $@ \
 		-o $@-t $(top_srcdir)/src/device/cuda/kernels/all.cu && mv -f $@-t $@
 
-src/device/cuda/cuda_fatbin.c: src/device/cuda/all.fatbin $(top_srcdir)/build-aux/embed.sh
-	$(AM_V_GEN)$(SHELL) $(top_srcdir)/build-aux/embed.sh gmv_cuda_fatbin src/device/cuda/all.fatbin \
+src/device/cuda/cuda_fatbin.c: src/device/cuda/all.fatbin $(top_srcdir)/build-aux/embed.sh $(top_srcdir)/src/device/local.mk
+	$(AM_V_GEN)$(SHELL) $(top_srcdir)/build-aux/embed.sh gmv__cuda_fatbin src/device/cuda/all.fatbin \
 		>$@-t && mv -f $@-t $@
 
 -include src/device/cuda/all.fatbin.d

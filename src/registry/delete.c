@@ -25,17 +25,17 @@ static uint64_t node_freed_nbytes(gmv_node *node)
 static uint64_t node_erase(gmv_registry *registry, gmv_node *node)
 {
     gmv_reason reason = node->reason ? (gmv_reason)node->reason : GMV_REASON_DELETED;
-    gmv_node_drop_ranges(registry, node);
-    gmv_order_remove(registry_order(registry, node->id.kind), node);
+    gmv__node_drop_ranges(registry, node);
+    gmv__order_remove(registry_order(registry, node->id.kind), node);
     registry->counts.alive[node->id.kind]--;
     if (node->state == STATE_NAMED) { /* only when the registry is torn down */
-        gmv_node_leave_life(registry, node);
+        gmv__node_leave_life(registry, node);
         registry->counts.named[node->id.kind]--;
     }
-    gmv_tombstones_add(&registry->tombstones, &node->id, node->principal, reason);
+    gmv__tombstones_add(&registry->tombstones, &node->id, node->principal, reason);
     gmv_shard *shard = registry_shard(registry, &node->id);
     pthread_mutex_lock(&shard->lock);
-    gmv_shard_remove(shard, node);
+    gmv__shard_remove(shard, node);
     pthread_mutex_unlock(&shard->lock);
     return node_freed_nbytes(node);
 }
@@ -54,11 +54,11 @@ static void burial_step(gmv_registry *registry, burial *at)
         gmv_node *node = at->pending;
         if (at->edge < node->n_owners) {
             gmv_edge *edge = &node->edges[at->edge++];
-            if (gmv_edge_unlink(registry, edge)) {
+            if (gmv__edge_unlink(registry, edge)) {
                 edge->owner->work_next = NULL;
                 at->tail->work_next = edge->owner;
                 at->tail = edge->owner;
-                gmv_shard_prefetch(registry_shard(registry, &edge->owner->id), &edge->owner->id);
+                gmv__shard_prefetch(registry_shard(registry, &edge->owner->id), &edge->owner->id);
             }
         } else {
             at->nbytes += node_erase(registry, node);
@@ -80,10 +80,10 @@ static void node_destroy(gmv_registry *registry, gmv_node *node, gmv_deletion *d
     node->edges = NULL;
     atomic_fetch_sub_explicit(&registry->n_handles, 1, memory_order_relaxed);
     node->node_class->destroy(node);
-    gmv_session_unreference(registry, session);
+    gmv__session_unreference(registry, session);
 }
 
-size_t gmv_registry_bury(gmv_registry *registry, gmv_node *dead, gmv_deletion *deletion)
+size_t gmv__registry_bury(gmv_registry *registry, gmv_node *dead, gmv_deletion *deletion)
 {
     burial at = {.head = dead, .pending = dead, .tail = dead};
     const gmv_kind dead_kind = dead->id.kind; /* of its order: a session has no owners */
@@ -92,9 +92,9 @@ size_t gmv_registry_bury(gmv_registry *registry, gmv_node *dead, gmv_deletion *d
     while (at.head) {
         graph_lock(registry);
         burial_step(registry, &at);
-        gmv_order_chunk *surplus = gmv_order_take_surplus(registry_order(registry, dead_kind));
+        gmv_order_chunk *surplus = gmv__order_take_surplus(registry_order(registry, dead_kind));
         graph_unlock(registry);
-        gmv_order_free_chunks(surplus);
+        gmv__order_free_chunks(surplus);
         while (at.head != at.pending) {
             gmv_node *next = at.head->work_next;
             node_destroy(registry, at.head, deletion);
@@ -111,7 +111,7 @@ size_t gmv_registry_bury(gmv_registry *registry, gmv_node *dead, gmv_deletion *d
 
 /* ---- giving references back ------------------------------------------------------------------ */
 
-void gmv_registry_leave(gmv_registry *registry, gmv_node *dead)
+void gmv__registry_leave(gmv_registry *registry, gmv_node *dead)
 {
     gmv_node *top = atomic_load_explicit(&registry->reapable, memory_order_relaxed);
     do
@@ -135,7 +135,7 @@ size_t gmv_registry_reap(gmv_registry *registry)
     size_t n_freed = 0;
     while (oldest) {
         gmv_node *next = oldest->work_next;
-        n_freed += gmv_registry_bury(registry, oldest, NULL);
+        n_freed += gmv__registry_bury(registry, oldest, NULL);
         oldest = next;
     }
     return n_freed;
@@ -149,9 +149,9 @@ void gmv_registry_release(gmv_registry *registry, gmv_node *node, bool may_block
     if (!node_unreference(node))
         return;
     if (may_block)
-        gmv_registry_bury(registry, node, NULL);
+        gmv__registry_bury(registry, node, NULL);
     else
-        gmv_registry_leave(registry, node);
+        gmv__registry_leave(registry, node);
 }
 
 /* ---- taking names ---------------------------------------------------------------------------- */
@@ -172,13 +172,13 @@ static void cascade_mark(gmv_registry *registry, gmv_cascade *cascade, gmv_node 
 {
     if (node->state == STATE_NAMED) {
         news->deleted++;
-        if (gmv_node_take_name(registry, node, GMV_REASON_CASCADE))
+        if (gmv__node_take_name(registry, node, GMV_REASON_CASCADE))
             news->nodes[news->n_nodes++] = node;
-    } else if (!gmv_node_try_reference(node)) {
+    } else if (!gmv__node_try_reference(node)) {
         return;
     } else if (node->state == STATE_INNER) {
-        gmv_node_set_state(registry, node, STATE_DELETED, GMV_REASON_CASCADE);
-        gmv_node_drop_ranges(registry, node);
+        gmv__node_set_state(registry, node, STATE_DELETED, GMV_REASON_CASCADE);
+        gmv__node_drop_ranges(registry, node);
     }
     node->flags |= FLAG_MARKED;
     node->work_next = NULL;
@@ -256,14 +256,14 @@ static void cascade_drop_all(gmv_registry *registry, gmv_cascade *cascade, gmv_d
     while (node) {
         gmv_node *next = node->work_next;
         if (node_unreference(node))
-            gmv_registry_bury(registry, node, deletion);
+            gmv__registry_bury(registry, node, deletion);
         node = next;
     }
 }
 
 /* ---- deleting -------------------------------------------------------------------------------- */
 
-gmv_status gmv_registry_fail_inner(const gmv_id *id, gmv_error *err)
+gmv_status gmv__registry_fail_inner(const gmv_id *id, gmv_error *err)
 {
     char text[GMV_ID_TEXT_MAX];
     gmv_id_format(id, text);
@@ -275,7 +275,7 @@ static gmv_status delete_check_held(const gmv_node *node, gmv_error *err)
 {
     gmv_id ids[GMV_ERROR_IDS_MAX];
     size_t n_ids;
-    uint64_t held_by = gmv_node_dependents(node, ids, GMV_ERROR_IDS_MAX, &n_ids);
+    uint64_t held_by = gmv__node_dependents(node, ids, GMV_ERROR_IDS_MAX, &n_ids);
     if (held_by == 0)
         return GMV_OK;
     char text[GMV_ID_TEXT_MAX];
@@ -293,9 +293,9 @@ static gmv_status delete_check_held(const gmv_node *node, gmv_error *err)
 static gmv_status delete_check(const gmv_caller *caller, const gmv_node *node, gmv_kind kind,
                                gmv_if_held if_held, gmv_error *err)
 {
-    GMV_TRY(gmv_registry_judge(caller, node, kind, NULL, err));
+    GMV_TRY(gmv__registry_judge(caller, node, kind, NULL, err));
     if (node->state == STATE_INNER)
-        return gmv_registry_fail_inner(&node->id, err);
+        return gmv__registry_fail_inner(&node->id, err);
     return if_held == GMV_IF_HELD_REFUSE ? delete_check_held(node, err) : GMV_OK;
 }
 
@@ -303,14 +303,14 @@ static gmv_status delete_check(const gmv_caller *caller, const gmv_node *node, g
 static void delete_finish(gmv_registry *registry, gmv_node *node, gmv_deletion *deletion)
 {
     graph_lock(registry);
-    deletion->kept_alive_by_count = gmv_node_dependents(
+    deletion->kept_alive_by_count = gmv__node_dependents(
         node, deletion->kept_alive_by, GMV_ERROR_IDS_MAX, &deletion->n_kept_alive_by);
     deletion->in_flight = atomic_load_explicit(&node->in_flight, memory_order_relaxed);
     graph_unlock(registry);
     deletion->alive = true;
     if (!node_unreference(node))
         return;
-    gmv_registry_bury(registry, node, deletion);
+    gmv__registry_bury(registry, node, deletion);
     deletion->alive = false;
     deletion->kept_alive_by_count = 0;
     deletion->n_kept_alive_by = 0;
@@ -334,11 +334,11 @@ gmv_status gmv_registry_delete(gmv_registry *registry, const gmv_caller *caller,
     /* What is dead already must not look like a dependent. */
     gmv_registry_reap(registry);
     graph_lock(registry);
-    gmv_node *node = gmv_registry_find(registry, id);
+    gmv_node *node = gmv__registry_find(registry, id);
     gmv_status status = node ? delete_check(caller, node, kind, if_held, err)
-                             : gmv_registry_fail_absent(registry, caller, id, NULL, err);
+                             : gmv__registry_fail_absent(registry, caller, id, NULL, err);
     if (node && status == GMV_OK) {
-        tell = gmv_node_take_name(registry, node, GMV_REASON_DELETED);
+        tell = gmv__node_take_name(registry, node, GMV_REASON_DELETED);
         if (if_held == GMV_IF_HELD_CASCADE)
             cascade_begin(registry, &cascade, node);
     }
@@ -367,13 +367,13 @@ static void node_give_name(gmv_registry *registry, gmv_node *node, const gmv_nod
     if (node->state != STATE_INNER)
         return;
     if (node->session && atomic_load_explicit(&node->session->ended, memory_order_relaxed)) {
-        gmv_node_set_state(registry, node, STATE_DELETED, GMV_REASON_SESSION_ENDED);
-        gmv_node_drop_ranges(registry, node);
+        gmv__node_set_state(registry, node, STATE_DELETED, GMV_REASON_SESSION_ENDED);
+        gmv__node_drop_ranges(registry, node);
         return;
     }
-    gmv_node_share_lease(registry, node, giver);
-    gmv_node_set_state(registry, node, STATE_NAMED, GMV_REASON_NONE);
-    gmv_node_enter_life(registry, node);
+    gmv__node_share_lease(registry, node, giver);
+    gmv__node_set_state(registry, node, STATE_NAMED, GMV_REASON_NONE);
+    gmv__node_enter_life(registry, node);
     registry->counts.named[node->id.kind]++;
     node_reference(node);
 }
@@ -385,7 +385,7 @@ static gmv_node *disown_step(gmv_registry *registry, gmv_edge *edges, uint32_t n
     gmv_node *dead = NULL;
     for (unsigned budget = REGISTRY_STEP; *done < n_edges && budget > 0; budget--) {
         gmv_edge *edge = &edges[(*done)++];
-        if (gmv_edge_unlink(registry, edge)) {
+        if (gmv__edge_unlink(registry, edge)) {
             edge->owner->work_next = dead;
             dead = edge->owner;
         }
@@ -412,7 +412,7 @@ bool gmv_registry_disown(gmv_registry *registry, gmv_node *node, size_t named, g
         graph_unlock(registry);
         while (dead) {
             gmv_node *next = dead->work_next;
-            gmv_registry_leave(registry, dead);
+            gmv__registry_leave(registry, dead);
             dead = next;
         }
         if (done == n_edges)

@@ -27,13 +27,13 @@ size_t gmv_registry_hold_dependents(gmv_registry *registry, const gmv_caller *ca
     gmv_edge *edge = dependents_behind(node, after);
     for (; edge && n_found < room && look > 0; edge = edge->next, look--) {
         gmv_node *dependent = edge->dependent;
-        if (!gmv_node_try_reference(dependent))
+        if (!gmv__node_try_reference(dependent))
             continue;
         atomic_fetch_add_explicit(&dependent->in_flight, 1, memory_order_relaxed);
         out_dependents[n_found++] = (gmv_dependent){
             .node = dependent,
             .is_visible = caller_sees(caller, dependent->principal) &&
-                          dependent->state != STATE_DELETED && !gmv_node_over(dependent),
+                          dependent->state != STATE_DELETED && !gmv__node_over(dependent),
         };
     }
     *out_more = edge != NULL;

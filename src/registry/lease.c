@@ -13,7 +13,7 @@
 
 /* ---- what stands ----------------------------------------------------------------------------- */
 
-gmv_reason gmv_node_over(const gmv_node *node)
+gmv_reason gmv__node_over(const gmv_node *node)
 {
     if (node->state != STATE_NAMED)
         return GMV_REASON_NONE;
@@ -34,7 +34,7 @@ gmv_reason gmv_node_over(const gmv_node *node)
 
 /* ---- names come and go ----------------------------------------------------------------------- */
 
-void gmv_node_set_lease(gmv_node *node, uint32_t ttl_seconds)
+void gmv__node_set_lease(gmv_node *node, uint32_t ttl_seconds)
 {
     int64_t deadline = 0, expires_at = 0;
     if (ttl_seconds > 0) {
@@ -45,7 +45,7 @@ void gmv_node_set_lease(gmv_node *node, uint32_t ttl_seconds)
     atomic_store_explicit(&node->deadline_ns, deadline, memory_order_release);
 }
 
-void gmv_node_share_lease(gmv_registry *registry, gmv_node *node, const gmv_node *from)
+void gmv__node_share_lease(gmv_registry *registry, gmv_node *node, const gmv_node *from)
 {
     gmv_shard *shard = registry_shard(registry, &node->id);
     int64_t expires_at = gmv_node_expires_at_ms(from);
@@ -55,12 +55,12 @@ void gmv_node_share_lease(gmv_registry *registry, gmv_node *node, const gmv_node
     pthread_mutex_unlock(&shard->lock);
 }
 
-void gmv_node_enter_life(gmv_registry *registry, gmv_node *node)
+void gmv__node_enter_life(gmv_registry *registry, gmv_node *node)
 {
     gmv_session *session = node->session;
     int64_t deadline = node_deadline(node);
     if (deadline != 0)
-        gmv_wheel_put(&registry->wheel, node, deadline);
+        gmv__wheel_put(&registry->wheel, node, deadline);
     if (!session)
         return;
     node->member_next = NULL;
@@ -73,10 +73,10 @@ void gmv_node_enter_life(gmv_registry *registry, gmv_node *node)
     session->n_members++;
 }
 
-void gmv_node_leave_life(gmv_registry *registry, gmv_node *node)
+void gmv__node_leave_life(gmv_registry *registry, gmv_node *node)
 {
     gmv_session *session = node->session;
-    gmv_wheel_remove(&registry->wheel, node);
+    gmv__wheel_remove(&registry->wheel, node);
     if (!session)
         return;
     if (node->member_previous)
@@ -91,12 +91,12 @@ void gmv_node_leave_life(gmv_registry *registry, gmv_node *node)
     session->n_members--;
 }
 
-bool gmv_node_take_name(gmv_registry *registry, gmv_node *node, gmv_reason reason)
+bool gmv__node_take_name(gmv_registry *registry, gmv_node *node, gmv_reason reason)
 {
-    gmv_reason over = gmv_node_over(node);
-    gmv_node_set_state(registry, node, STATE_DELETED, (uint8_t)(over ? over : reason));
-    gmv_node_leave_life(registry, node);
-    gmv_node_drop_ranges(registry, node);
+    gmv_reason over = gmv__node_over(node);
+    gmv__node_set_state(registry, node, STATE_DELETED, (uint8_t)(over ? over : reason));
+    gmv__node_leave_life(registry, node);
+    gmv__node_drop_ranges(registry, node);
     registry->counts.named[node->id.kind]--;
     if (node->flags & FLAG_ANNOUNCED)
         return true;
@@ -110,17 +110,17 @@ static void node_change_lease(gmv_registry *registry, gmv_node *node, uint32_t t
 {
     gmv_shard *shard = registry_shard(registry, &node->id);
     pthread_mutex_lock(&shard->lock);
-    gmv_node_set_lease(node, ttl_seconds);
+    gmv__node_set_lease(node, ttl_seconds);
     pthread_mutex_unlock(&shard->lock);
-    gmv_wheel_remove(&registry->wheel, node);
+    gmv__wheel_remove(&registry->wheel, node);
     if (ttl_seconds > 0)
-        gmv_wheel_put(&registry->wheel, node, node_deadline(node));
+        gmv__wheel_put(&registry->wheel, node, node_deadline(node));
 }
 
 static gmv_status lease_check(const gmv_caller *caller, const gmv_node *node, gmv_error *err)
 {
-    GMV_TRY(gmv_registry_judge(caller, node, GMV_KIND_ANY, NULL, err));
-    return node->state == STATE_INNER ? gmv_registry_fail_inner(&node->id, err) : GMV_OK;
+    GMV_TRY(gmv__registry_judge(caller, node, GMV_KIND_ANY, NULL, err));
+    return node->state == STATE_INNER ? gmv__registry_fail_inner(&node->id, err) : GMV_OK;
 }
 
 gmv_status gmv_registry_lease(gmv_registry *registry, const gmv_caller *caller, const gmv_id *id,
@@ -130,12 +130,12 @@ gmv_status gmv_registry_lease(gmv_registry *registry, const gmv_caller *caller, 
         return gmv_fail(err, GMV_ERR_VALUE, "/ttl_seconds", "a lease lasts at most %d seconds",
                         GMV_LEASE_SECONDS_MAX);
     graph_lock(registry);
-    gmv_node *node = gmv_registry_find(registry, id);
+    gmv_node *node = gmv__registry_find(registry, id);
     gmv_status status = node ? lease_check(caller, node, err)
-                             : gmv_registry_fail_absent(registry, caller, id, NULL, err);
+                             : gmv__registry_fail_absent(registry, caller, id, NULL, err);
     if (node && status == GMV_OK) {
         node_change_lease(registry, node, ttl_seconds);
-        gmv_node_fill_info(node, out_info);
+        gmv__node_fill_info(node, out_info);
     }
     graph_unlock(registry);
     return status;
@@ -173,14 +173,14 @@ static void expiry_step(gmv_registry *registry, expiry *at)
     int64_t earliest = now;
     gmv_node *node;
     while (at->budget > 0 &&
-           (node = gmv_wheel_take_due(&registry->wheel, now, &at->budget)) != NULL) {
+           (node = gmv__wheel_take_due(&registry->wheel, now, &at->budget)) != NULL) {
         int64_t deadline = node_deadline(node);
         if (node_is_session(node) && !session_end_if_due(registry, session_of(node), now)) {
-            gmv_wheel_put(&registry->wheel, node, node_deadline(node));
+            gmv__wheel_put(&registry->wheel, node, node_deadline(node));
             continue;
         }
         earliest = GMV_MIN(earliest, deadline);
-        at->tells[at->n_nodes] = gmv_node_take_name(registry, node, GMV_REASON_LEASE_EXPIRED);
+        at->tells[at->n_nodes] = gmv__node_take_name(registry, node, GMV_REASON_LEASE_EXPIRED);
         at->nodes[at->n_nodes++] = node;
     }
     if (at->n_nodes > 0) {
@@ -204,9 +204,9 @@ size_t gmv_registry_expire(gmv_registry *registry)
         if (at.tells[i])
             registry_observe(registry, GMV_EVENT_DELETED, node);
         if (node_is_session(node))
-            gmv_session_finish(registry, session_of(node), NULL);
+            gmv__session_finish(registry, session_of(node), NULL);
         else if (node_unreference(node))
-            gmv_registry_bury(registry, node, NULL);
+            gmv__registry_bury(registry, node, NULL);
     }
     return at.n_nodes;
 }
@@ -214,7 +214,7 @@ size_t gmv_registry_expire(gmv_registry *registry)
 int64_t gmv_registry_next_expiry_ns(gmv_registry *registry)
 {
     graph_lock(registry);
-    int64_t next = gmv_wheel_next_ns(&registry->wheel);
+    int64_t next = gmv__wheel_next_ns(&registry->wheel);
     graph_unlock(registry);
     return next;
 }
@@ -223,7 +223,7 @@ void gmv_registry_count_leases(gmv_registry *registry, gmv_lease_counts *out_cou
 {
     int64_t now = gmv_clock_monotonic_ns();
     graph_lock(registry);
-    int64_t next = gmv_wheel_next_ns(&registry->wheel);
+    int64_t next = gmv__wheel_next_ns(&registry->wheel);
     out_counts->expired = registry->n_expired;
     out_counts->lag_ns = next < now ? now - next : registry->expiry_lag_ns;
     graph_unlock(registry);

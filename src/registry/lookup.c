@@ -11,7 +11,7 @@
 
 /* ---- one node by id -------------------------------------------------------------------------- */
 
-gmv_status gmv_registry_fail_unknown(const gmv_id *id, const char *pointer, gmv_error *err)
+gmv_status gmv__registry_fail_unknown(const gmv_id *id, const char *pointer, gmv_error *err)
 {
     char text[GMV_ID_TEXT_MAX];
     gmv_id_format(id, text);
@@ -34,14 +34,14 @@ static gmv_status fail_deleted(const gmv_id *id, bool alive, gmv_reason reason, 
     return status;
 }
 
-gmv_status gmv_registry_fail_absent(gmv_registry *registry, const gmv_caller *caller,
-                                    const gmv_id *id, const char *pointer, gmv_error *err)
+gmv_status gmv__registry_fail_absent(gmv_registry *registry, const gmv_caller *caller,
+                                     const gmv_id *id, const char *pointer, gmv_error *err)
 {
     gmv_tombstone tombstone;
-    if (gmv_tombstones_find(&registry->tombstones, id, &tombstone) &&
+    if (gmv__tombstones_find(&registry->tombstones, id, &tombstone) &&
         caller_sees(caller, tombstone.principal))
         return fail_deleted(id, false, (gmv_reason)tombstone.reason, pointer, err);
-    return gmv_registry_fail_unknown(id, pointer, err);
+    return gmv__registry_fail_unknown(id, pointer, err);
 }
 
 static gmv_status fail_kind(const gmv_id *id, gmv_kind kind, const char *pointer, gmv_error *err)
@@ -63,14 +63,14 @@ static bool kind_fits(gmv_kind wanted, gmv_kind kind)
     return wanted == GMV_KIND_ANY ? kind != GMV_KIND_SESSION : wanted == kind;
 }
 
-gmv_status gmv_registry_judge(const gmv_caller *caller, const gmv_node *node, gmv_kind kind,
-                              const char *pointer, gmv_error *err)
+gmv_status gmv__registry_judge(const gmv_caller *caller, const gmv_node *node, gmv_kind kind,
+                               const char *pointer, gmv_error *err)
 {
     const gmv_id *id = &node->id;
-    gmv_reason over = gmv_node_over(node);
+    gmv_reason over = gmv__node_over(node);
     if (!caller_sees(caller, node->principal) ||
         (kind == GMV_KIND_ANY && id->kind == GMV_KIND_SESSION))
-        return gmv_registry_fail_unknown(id, pointer, err);
+        return gmv__registry_fail_unknown(id, pointer, err);
     if (node->state == STATE_DELETED || over || !node_is_alive(node))
         return fail_deleted(id, node_is_alive(node), over ? over : node_reason(node), pointer, err);
     if (!kind_fits(kind, id->kind))
@@ -78,11 +78,11 @@ gmv_status gmv_registry_judge(const gmv_caller *caller, const gmv_node *node, gm
     return GMV_OK;
 }
 
-gmv_node *gmv_registry_find(gmv_registry *registry, const gmv_id *id)
+gmv_node *gmv__registry_find(gmv_registry *registry, const gmv_id *id)
 {
     gmv_shard *shard = registry_shard(registry, id);
     pthread_mutex_lock(&shard->lock);
-    gmv_node *node = gmv_shard_find(shard, id);
+    gmv_node *node = gmv__shard_find(shard, id);
     pthread_mutex_unlock(&shard->lock);
     return node;
 }
@@ -98,9 +98,9 @@ gmv_status gmv_registry_get(gmv_registry *registry, const gmv_caller *caller, co
 {
     gmv_shard *shard = registry_shard(registry, id);
     pthread_mutex_lock(&shard->lock);
-    gmv_node *node = gmv_shard_find(shard, id);
+    gmv_node *node = gmv__shard_find(shard, id);
     if (node && caller_sees(caller, node->principal) && node->state != STATE_DELETED &&
-        kind_fits(kind, id->kind) && !gmv_node_over(node) && gmv_node_try_reference(node)) {
+        kind_fits(kind, id->kind) && !gmv__node_over(node) && gmv__node_try_reference(node)) {
         atomic_fetch_add_explicit(&node->in_flight, 1, memory_order_relaxed);
         pthread_mutex_unlock(&shard->lock);
         *out_node = node;
@@ -108,10 +108,10 @@ gmv_status gmv_registry_get(gmv_registry *registry, const gmv_caller *caller, co
     }
     gmv_status status = GMV_OK;
     if (node)
-        status = gmv_registry_judge(caller, node, kind, pointer, err);
+        status = gmv__registry_judge(caller, node, kind, pointer, err);
     pthread_mutex_unlock(&shard->lock);
     /* A node is remembered before it leaves the shard, so none is missed between the two. */
-    return node ? status : gmv_registry_fail_absent(registry, caller, id, pointer, err);
+    return node ? status : gmv__registry_fail_absent(registry, caller, id, pointer, err);
 }
 
 void gmv_registry_hold(gmv_registry *registry, gmv_node *node)
@@ -172,8 +172,8 @@ static bool address_visit(gmv_range_entry *entry, void *context)
         search->hits[0].range = GMV_MIN(search->hits[0].range, range);
         return true;
     }
-    if (!caller_sees(search->caller, node->principal) || gmv_node_over(node) ||
-        !gmv_node_try_reference(node))
+    if (!caller_sees(search->caller, node->principal) || gmv__node_over(node) ||
+        !gmv__node_try_reference(node))
         return true;
     atomic_fetch_add_explicit(&node->in_flight, 1, memory_order_relaxed);
     search->hits[search->n_hits++] = (gmv_address_hit){.node = node, .range = range};
@@ -192,8 +192,8 @@ size_t gmv_registry_find_address(gmv_registry *registry, const gmv_caller *calle
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
-uint64_t gmv_node_dependents(const gmv_node *node, gmv_id *out_ids, size_t capacity,
-                             size_t *out_written)
+uint64_t gmv__node_dependents(const gmv_node *node, gmv_id *out_ids, size_t capacity,
+                              size_t *out_written)
 {
     uint64_t dead = 0;
     size_t written = 0;
@@ -213,7 +213,7 @@ uint64_t gmv_node_dependents(const gmv_node *node, gmv_id *out_ids, size_t capac
 static void node_fill_summary(const gmv_node *node, gmv_handle_info *info)
 {
     const gmv_node_class *node_class = node->node_class;
-    gmv_reason over = gmv_node_over(node);
+    gmv_reason over = gmv__node_over(node);
     info->id = node->id;
     info->named = node->state == STATE_NAMED && !over;
     info->deleted = node->state == STATE_DELETED || over;
@@ -234,7 +234,7 @@ static void node_fill_summary(const gmv_node *node, gmv_handle_info *info)
     info->n_owners = info->n_dependents = 0;
 }
 
-void gmv_node_fill_info(const gmv_node *node, gmv_handle_info *info)
+void gmv__node_fill_info(const gmv_node *node, gmv_handle_info *info)
 {
     node_fill_summary(node, info);
     info->owners_count = node->n_owners;
@@ -242,22 +242,22 @@ void gmv_node_fill_info(const gmv_node *node, gmv_handle_info *info)
     for (size_t i = 0; i < info->n_owners; i++)
         info->owners[i] = node->edges[i].owner->id;
     info->dependents_count =
-        gmv_node_dependents(node, info->dependents, GMV_ERROR_IDS_MAX, &info->n_dependents);
+        gmv__node_dependents(node, info->dependents, GMV_ERROR_IDS_MAX, &info->n_dependents);
 }
 
 gmv_status gmv_registry_describe(gmv_registry *registry, const gmv_caller *caller, const gmv_id *id,
                                  gmv_handle_info *out_info, gmv_error *err)
 {
     graph_lock(registry);
-    gmv_node *node = gmv_registry_find(registry, id);
+    gmv_node *node = gmv__registry_find(registry, id);
     gmv_status status = GMV_OK;
     if (node && caller_sees(caller, node->principal) && node_is_alive(node) &&
         !node_is_session(node)) {
-        gmv_node_fill_info(node, out_info);
+        gmv__node_fill_info(node, out_info);
     } else if (node) {
-        status = gmv_registry_judge(caller, node, GMV_KIND_ANY, NULL, err);
+        status = gmv__registry_judge(caller, node, GMV_KIND_ANY, NULL, err);
     } else {
-        status = gmv_registry_fail_absent(registry, caller, id, NULL, err);
+        status = gmv__registry_fail_absent(registry, caller, id, NULL, err);
     }
     graph_unlock(registry);
     return status;
@@ -278,7 +278,7 @@ static bool list_matches(const list_walk *walk, const gmv_node *node)
     const gmv_list_filter *filter = walk->filter;
     if (!caller_sees(walk->caller, node->principal) || !node_is_alive(node))
         return false;
-    if ((node->state != STATE_NAMED || gmv_node_over(node)) && !filter->all)
+    if ((node->state != STATE_NAMED || gmv__node_over(node)) && !filter->all)
         return false;
     if (filter->kind != GMV_KIND_ANY && filter->kind != node->id.kind)
         return false;
@@ -293,10 +293,10 @@ static bool list_matches(const list_walk *walk, const gmv_node *node)
 static bool list_step(gmv_registry *registry, list_walk *walk, gmv_handle_info *info)
 {
     const gmv_order *order = &registry->order;
-    gmv_order_position position = gmv_order_seek(order, walk->cursor);
+    gmv_order_position position = gmv__order_seek(order, walk->cursor);
     uint64_t sequence;
     for (unsigned budget = REGISTRY_STEP; budget > 0; budget--) {
-        const gmv_node *node = gmv_order_next(order, &position, &sequence);
+        const gmv_node *node = gmv__order_next(order, &position, &sequence);
         if (!node) {
             walk->at_end = true;
             return false;
@@ -304,7 +304,7 @@ static bool list_step(gmv_registry *registry, list_walk *walk, gmv_handle_info *
         walk->cursor = sequence;
         if (list_matches(walk, node)) {
             node_fill_summary(node, info);
-            walk->at_end = gmv_order_next(order, &position, &sequence) == NULL;
+            walk->at_end = gmv__order_next(order, &position, &sequence) == NULL;
             return true;
         }
         walk->passed++;

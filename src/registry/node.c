@@ -15,7 +15,7 @@
 /* Owners up to here are compared one by one to find repeats. */
 #define OWNERS_FEW 8u
 
-bool gmv_node_try_reference(gmv_node *node)
+bool gmv__node_try_reference(gmv_node *node)
 {
     unsigned references = atomic_load_explicit(&node->references, memory_order_relaxed);
     while (references > 0)
@@ -98,8 +98,8 @@ static bool registry_reserve_order(gmv_registry *registry, gmv_order *order)
 {
     for (;;) {
         graph_lock(registry);
-        bool reserved = gmv_order_try_reserve(order);
-        size_t wanted = reserved ? 0 : gmv_order_directory_wanted(order);
+        bool reserved = gmv__order_try_reserve(order);
+        size_t wanted = reserved ? 0 : gmv__order_directory_wanted(order);
         graph_unlock(registry);
         if (reserved)
             return true;
@@ -109,7 +109,7 @@ static bool registry_reserve_order(gmv_registry *registry, gmv_order *order)
         bool enough = chunk && (directory || !wanted);
         if (enough) {
             graph_lock(registry);
-            gmv_order_grow(order, &chunk, &directory, wanted);
+            gmv__order_grow(order, &chunk, &directory, wanted);
             graph_unlock(registry);
         }
         gmv_free(chunk);
@@ -181,7 +181,7 @@ gmv_status gmv_node_prepare(gmv_registry *registry, gmv_node *node,
         atomic_fetch_sub_explicit(&registry->n_handles, 1, memory_order_relaxed);
         return gmv_fail_no_memory(err);
     }
-    gmv_shard_reserve(registry_shard(registry, &node->id), &node->id);
+    gmv__shard_reserve(registry_shard(registry, &node->id), &node->id);
     node->node_class = node_class;
     node->principal = attributes->caller->principal;
     node->session = attributes->caller->session;
@@ -208,22 +208,22 @@ void gmv_node_set_ranges(gmv_node *node, gmv_range_entry *ranges, uint8_t n_rang
 
 void gmv_node_discard(gmv_registry *registry, gmv_node *node)
 {
-    gmv_shard_unreserve(registry_shard(registry, &node->id));
+    gmv__shard_unreserve(registry_shard(registry, &node->id));
     gmv_order *order = registry_order(registry, node->id.kind);
     graph_lock(registry);
-    gmv_order_unreserve(order);
-    gmv_order_chunk *surplus = gmv_order_take_surplus(order);
+    gmv__order_unreserve(order);
+    gmv_order_chunk *surplus = gmv__order_take_surplus(order);
     graph_unlock(registry);
-    gmv_order_free_chunks(surplus);
+    gmv__order_free_chunks(surplus);
     node_free_parts(node);
-    gmv_session_unreference(registry, node->session);
+    gmv__session_unreference(registry, node->session);
     node->session = NULL;
     atomic_fetch_sub_explicit(&registry->n_handles, 1, memory_order_relaxed);
 }
 
 /* ---- edges, state and ranges ----------------------------------------------------------------- */
 
-void gmv_edge_link(gmv_edge *edge)
+void gmv__edge_link(gmv_edge *edge)
 {
     gmv_node *owner = edge->owner;
     edge->next = NULL;
@@ -237,7 +237,7 @@ void gmv_edge_link(gmv_edge *edge)
     node_reference(owner);
 }
 
-bool gmv_edge_unlink(gmv_registry *registry, gmv_edge *edge)
+bool gmv__edge_unlink(gmv_registry *registry, gmv_edge *edge)
 {
     gmv_node *owner = edge->owner;
     for (gmv_cascade *cascade = registry->cascades; cascade; cascade = cascade->next)
@@ -255,7 +255,7 @@ bool gmv_edge_unlink(gmv_registry *registry, gmv_edge *edge)
     return node_unreference(owner);
 }
 
-void gmv_node_set_state(gmv_registry *registry, gmv_node *node, uint8_t state, uint8_t reason)
+void gmv__node_set_state(gmv_registry *registry, gmv_node *node, uint8_t state, uint8_t reason)
 {
     gmv_shard *shard = registry_shard(registry, &node->id);
     pthread_mutex_lock(&shard->lock);
@@ -266,7 +266,7 @@ void gmv_node_set_state(gmv_registry *registry, gmv_node *node, uint8_t state, u
     pthread_mutex_unlock(&shard->lock);
 }
 
-void gmv_node_drop_ranges(gmv_registry *registry, gmv_node *node)
+void gmv__node_drop_ranges(gmv_registry *registry, gmv_node *node)
 {
     for (uint8_t i = 0; i < node->n_ranges; i++)
         gmv_address_index_remove(&registry->addresses, &node->ranges[i]);
@@ -289,9 +289,9 @@ static void node_enter(gmv_registry *registry, gmv_node *node)
 {
     gmv_kind kind = node->id.kind;
     gmv_reason gone = node_gone_before(node);
-    gmv_order_append(registry_order(registry, kind), node);
+    gmv__order_append(registry_order(registry, kind), node);
     registry->counts.alive[kind]++;
-    gmv_node_set_lease(node, (uint32_t)node_deadline(node));
+    gmv__node_set_lease(node, (uint32_t)node_deadline(node));
     if (gone != GMV_REASON_NONE) {
         node->state = STATE_DELETED;
         node->reason = (uint8_t)gone;
@@ -303,14 +303,14 @@ static void node_enter(gmv_registry *registry, gmv_node *node)
         node->state = node->inner ? STATE_INNER : STATE_NAMED;
         if (!node->inner) {
             registry->counts.named[kind]++;
-            gmv_node_enter_life(registry, node);
+            gmv__node_enter_life(registry, node);
         }
         for (uint8_t i = 0; i < node->n_ranges; i++)
             gmv_address_index_insert(&registry->addresses, &node->ranges[i]);
     }
     gmv_shard *shard = registry_shard(registry, &node->id);
     pthread_mutex_lock(&shard->lock);
-    gmv_shard_insert(shard, node);
+    gmv__shard_insert(shard, node);
     pthread_mutex_unlock(&shard->lock);
 }
 
@@ -328,7 +328,7 @@ static bool publication_step(gmv_registry *registry, publication *at)
         gmv_node *node = at->nodes[at->node];
         if (at->edge < node->n_owners) {
             gmv_edge *edge = &node->edges[at->edge++];
-            gmv_edge_link(edge);
+            gmv__edge_link(edge);
             node->flags |= edge->owner->flags & FLAG_MARKED;
         } else {
             node_enter(registry, node);

@@ -8,17 +8,17 @@
 
 #define ORDER_DIRECTORY_MIN 16u
 
-void gmv_order_init(gmv_order *order)
+void gmv__order_init(gmv_order *order)
 {
     memset(order, 0, sizeof *order);
     order->next_sequence = 1;
 }
 
-void gmv_order_fini(gmv_order *order)
+void gmv__order_fini(gmv_order *order)
 {
     for (size_t i = 0; i < order->n_chunks; i++)
         gmv_free(order->directory[i]);
-    gmv_order_free_chunks(order->spare);
+    gmv__order_free_chunks(order->spare);
     gmv_free(order->directory);
     memset(order, 0, sizeof *order);
 }
@@ -34,7 +34,7 @@ static size_t order_tail_room(const gmv_order *order)
     return tail ? ORDER_CHUNK_SLOTS - tail->used : 0;
 }
 
-bool gmv_order_try_reserve(gmv_order *order)
+bool gmv__order_try_reserve(gmv_order *order)
 {
     if (order_tail_room(order) + order->n_spare * ORDER_CHUNK_SLOTS <= order->reserved)
         return false;
@@ -42,20 +42,20 @@ bool gmv_order_try_reserve(gmv_order *order)
     return true;
 }
 
-void gmv_order_unreserve(gmv_order *order)
+void gmv__order_unreserve(gmv_order *order)
 {
     order->reserved--;
 }
 
-size_t gmv_order_directory_wanted(const gmv_order *order)
+size_t gmv__order_directory_wanted(const gmv_order *order)
 {
     if (order->n_chunks + order->n_spare < order->capacity)
         return 0;
     return order->capacity ? order->capacity * 2 : ORDER_DIRECTORY_MIN;
 }
 
-void gmv_order_grow(gmv_order *order, gmv_order_chunk **chunk, gmv_order_chunk ***directory,
-                    size_t capacity)
+void gmv__order_grow(gmv_order *order, gmv_order_chunk **chunk, gmv_order_chunk ***directory,
+                     size_t capacity)
 {
     if (*directory && capacity > order->capacity) {
         gmv_order_chunk **old = order->directory;
@@ -170,7 +170,7 @@ static gmv_order_chunk *order_new_tail(gmv_order *order)
     return tail;
 }
 
-void gmv_order_append(gmv_order *order, gmv_node *node)
+void gmv__order_append(gmv_order *order, gmv_node *node)
 {
     gmv_order_chunk *tail = order_tail(order);
     if (!tail || tail->used == ORDER_CHUNK_SLOTS)
@@ -183,7 +183,7 @@ void gmv_order_append(gmv_order *order, gmv_node *node)
     order->reserved--;
 }
 
-void gmv_order_remove(gmv_order *order, gmv_node *node)
+void gmv__order_remove(gmv_order *order, gmv_node *node)
 {
     gmv_order_chunk *chunk = node->order_chunk;
     chunk->node[node->order_slot] = NULL;
@@ -197,7 +197,7 @@ void gmv_order_remove(gmv_order *order, gmv_node *node)
         order_unlink_chunk(order, chunk);
 }
 
-gmv_order_chunk *gmv_order_take_surplus(gmv_order *order)
+gmv_order_chunk *gmv__order_take_surplus(gmv_order *order)
 {
     size_t room = order_tail_room(order);
     size_t wanted = order->reserved > room ? order->reserved - room : 0;
@@ -214,7 +214,7 @@ gmv_order_chunk *gmv_order_take_surplus(gmv_order *order)
     return surplus;
 }
 
-void gmv_order_free_chunks(gmv_order_chunk *chunks)
+void gmv__order_free_chunks(gmv_order_chunk *chunks)
 {
     while (chunks) {
         gmv_order_chunk *next = chunks->next;
@@ -223,7 +223,7 @@ void gmv_order_free_chunks(gmv_order_chunk *chunks)
     }
 }
 
-gmv_order_position gmv_order_seek(const gmv_order *order, uint64_t after)
+gmv_order_position gmv__order_seek(const gmv_order *order, uint64_t after)
 {
     gmv_order_position position = {0, 0};
     if (order->n_chunks == 0)
@@ -242,8 +242,8 @@ gmv_order_position gmv_order_seek(const gmv_order *order, uint64_t after)
     return position;
 }
 
-gmv_node *gmv_order_next(const gmv_order *order, gmv_order_position *position,
-                         uint64_t *out_sequence)
+gmv_node *gmv__order_next(const gmv_order *order, gmv_order_position *position,
+                          uint64_t *out_sequence)
 {
     for (; position->chunk < order->n_chunks; position->chunk++, position->slot = 0) {
         const gmv_order_chunk *chunk = order->directory[position->chunk];
@@ -258,7 +258,7 @@ gmv_node *gmv_order_next(const gmv_order *order, gmv_order_position *position,
     return NULL;
 }
 
-gmv_node *gmv_order_newest(const gmv_order *order)
+gmv_node *gmv__order_newest(const gmv_order *order)
 {
     const gmv_order_chunk *chunk = order_tail(order);
     if (chunk && chunk->live == 0)

@@ -38,39 +38,39 @@ typedef struct gmv_order_position {
     uint32_t slot;
 } gmv_order_position;
 
-void gmv_order_init(gmv_order *order);
-void gmv_order_fini(gmv_order *order); /* nothing may be left in it */
+void gmv__order_init(gmv_order *order);
+void gmv__order_fini(gmv_order *order); /* nothing may be left in it */
 
 /* Promises one slot if there is room. */
-bool gmv_order_try_reserve(gmv_order *order);
-void gmv_order_unreserve(gmv_order *order);
+bool gmv__order_try_reserve(gmv_order *order);
+void gmv__order_unreserve(gmv_order *order);
 
 /* How large a directory must be to take one more chunk; 0: it has room. */
-size_t gmv_order_directory_wanted(const gmv_order *order);
+size_t gmv__order_directory_wanted(const gmv_order *order);
 
 /*
  * Adds room. Both may be NULL; *directory becomes the one to free (the old one, or the given one if
  * it was not needed), *chunk NULL if it was taken.
  */
-void gmv_order_grow(gmv_order *order, gmv_order_chunk **chunk, gmv_order_chunk ***directory,
-                    size_t capacity);
+void gmv__order_grow(gmv_order *order, gmv_order_chunk **chunk, gmv_order_chunk ***directory,
+                     size_t capacity);
 
 /* Uses a reserved slot. */
-void gmv_order_append(gmv_order *order, gmv_node *node);
-void gmv_order_remove(gmv_order *order, gmv_node *node);
+void gmv__order_append(gmv_order *order, gmv_node *node);
+void gmv__order_remove(gmv_order *order, gmv_node *node);
 
 /* The spare chunks that nothing needs, linked by next: the caller frees them without the lock. */
-gmv_order_chunk *gmv_order_take_surplus(gmv_order *order);
-void gmv_order_free_chunks(gmv_order_chunk *chunks);
+gmv_order_chunk *gmv__order_take_surplus(gmv_order *order);
+void gmv__order_free_chunks(gmv_order_chunk *chunks);
 
 /* Before the first node whose sequence number is above `after`. */
-gmv_order_position gmv_order_seek(const gmv_order *order, uint64_t after);
+gmv_order_position gmv__order_seek(const gmv_order *order, uint64_t after);
 
 /* The next node and its number; NULL at the end. */
-gmv_node *gmv_order_next(const gmv_order *order, gmv_order_position *position,
-                         uint64_t *out_sequence);
+gmv_node *gmv__order_next(const gmv_order *order, gmv_order_position *position,
+                          uint64_t *out_sequence);
 
 /* The newest node; NULL if there is none. */
-gmv_node *gmv_order_newest(const gmv_order *order);
+gmv_node *gmv__order_newest(const gmv_order *order);
 
 #endif

@@ -26,7 +26,7 @@ gmv_status gmv_registry_create(const gmv_registry_options *options, gmv_registry
     gmv_registry *registry = gmv_calloc(1, sizeof *registry);
     if (!registry)
         return gmv_fail_no_memory(err);
-    if (!gmv_tombstones_init(&registry->tombstones)) {
+    if (!gmv__tombstones_init(&registry->tombstones)) {
         gmv_free(registry);
         return gmv_fail_no_memory(err);
     }
@@ -34,11 +34,11 @@ gmv_status gmv_registry_create(const gmv_registry_options *options, gmv_registry
         registry->options = *options;
     pthread_mutex_init(&registry->graph.turn, NULL);
     pthread_mutex_init(&registry->graph.mutex, NULL);
-    gmv_order_init(&registry->order);
-    gmv_order_init(&registry->sessions);
-    gmv_wheel_init(&registry->wheel, gmv_clock_monotonic_ns());
+    gmv__order_init(&registry->order);
+    gmv__order_init(&registry->sessions);
+    gmv__wheel_init(&registry->wheel, gmv_clock_monotonic_ns());
     for (size_t i = 0; i < REGISTRY_SHARDS; i++)
-        gmv_shard_init(&registry->shards[i]);
+        gmv__shard_init(&registry->shards[i]);
     *out_registry = registry;
     return GMV_OK;
 }
@@ -46,9 +46,9 @@ gmv_status gmv_registry_create(const gmv_registry_options *options, gmv_registry
 /* The newest has no dependents: those would be newer. Only its name can hold it. */
 static void registry_bury_all(gmv_registry *registry, const gmv_order *order)
 {
-    for (gmv_node *node; (node = gmv_order_newest(order));) {
+    for (gmv_node *node; (node = gmv__order_newest(order));) {
         atomic_store_explicit(&node->references, 0, memory_order_relaxed);
-        gmv_registry_bury(registry, node, NULL);
+        gmv__registry_bury(registry, node, NULL);
     }
 }
 
@@ -60,12 +60,12 @@ void gmv_registry_destroy(gmv_registry *registry)
     registry_bury_all(registry, &registry->order);
     registry_bury_all(registry, &registry->sessions);
     for (size_t i = 0; i < REGISTRY_SHARDS; i++)
-        gmv_shard_fini(&registry->shards[i]);
-    gmv_order_fini(&registry->order);
-    gmv_order_fini(&registry->sessions);
+        gmv__shard_fini(&registry->shards[i]);
+    gmv__order_fini(&registry->order);
+    gmv__order_fini(&registry->sessions);
     pthread_mutex_destroy(&registry->graph.mutex);
     pthread_mutex_destroy(&registry->graph.turn);
-    gmv_tombstones_fini(&registry->tombstones);
+    gmv__tombstones_fini(&registry->tombstones);
     gmv_free(registry);
 }
 

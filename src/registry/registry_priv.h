@@ -133,7 +133,7 @@ static inline void node_reference(gmv_node *node)
 }
 
 /* False if the node is dead. */
-bool gmv_node_try_reference(gmv_node *node);
+bool gmv__node_try_reference(gmv_node *node);
 
 /* True if that was the last one: the caller must bury the node, or have it reaped. */
 static inline bool node_unreference(gmv_node *node)
@@ -167,16 +167,16 @@ static inline int64_t node_deadline(const gmv_node *node)
  * over. GMV_REASON_NONE while it is good, and for nodes without a name. Under the graph lock or the
  * lock of the node's shard.
  */
-gmv_reason gmv_node_over(const gmv_node *node);
+gmv_reason gmv__node_over(const gmv_node *node);
 
 /* ---- under the graph lock -------------------------------------------------------------------- */
 
 /* Takes the edge out of its owner's dependents. True if the owner died by that. */
-bool gmv_edge_unlink(gmv_registry *registry, gmv_edge *edge);
-void gmv_edge_link(gmv_edge *edge);
+bool gmv__edge_unlink(gmv_registry *registry, gmv_edge *edge);
+void gmv__edge_link(gmv_edge *edge);
 
 /* Writes state and reason, under the shard's lock too. */
-void gmv_node_set_state(gmv_registry *registry, gmv_node *node, uint8_t state, uint8_t reason);
+void gmv__node_set_state(gmv_registry *registry, gmv_node *node, uint8_t state, uint8_t reason);
 
 /*
  * Takes the name of a named node, and what hangs on it: lease, session, ranges. The name's
@@ -184,50 +184,50 @@ void gmv_node_set_state(gmv_registry *registry, gmv_node *node, uint8_t state, u
  * to tell the observer; false if there is none, or if that is left to who announces the node's
  * creation.
  */
-bool gmv_node_take_name(gmv_registry *registry, gmv_node *node, gmv_reason reason);
+bool gmv__node_take_name(gmv_registry *registry, gmv_node *node, gmv_reason reason);
 
 /* Enters a named node into its session's names and the wheel. */
-void gmv_node_enter_life(gmv_registry *registry, gmv_node *node);
+void gmv__node_enter_life(gmv_registry *registry, gmv_node *node);
 
 /* Takes it out of both. */
-void gmv_node_leave_life(gmv_registry *registry, gmv_node *node);
+void gmv__node_leave_life(gmv_registry *registry, gmv_node *node);
 
 /* The lease of a node ends in `ttl_seconds`, or, with 0, never. Under the shard's lock too, once
  * published. */
-void gmv_node_set_lease(gmv_node *node, uint32_t ttl_seconds);
+void gmv__node_set_lease(gmv_node *node, uint32_t ttl_seconds);
 
 /* Gives a node that has no name yet the lease of another. */
-void gmv_node_share_lease(gmv_registry *registry, gmv_node *node, const gmv_node *from);
+void gmv__node_share_lease(gmv_registry *registry, gmv_node *node, const gmv_node *from);
 
 /* Takes its ranges out of the address index. */
-void gmv_node_drop_ranges(gmv_registry *registry, gmv_node *node);
+void gmv__node_drop_ranges(gmv_registry *registry, gmv_node *node);
 
 /*
  * The direct dependents that live, oldest first: writes up to `capacity` ids and returns how many
  * there are in all.
  */
-uint64_t gmv_node_dependents(const gmv_node *node, gmv_id *out_ids, size_t capacity,
-                             size_t *out_written);
+uint64_t gmv__node_dependents(const gmv_node *node, gmv_id *out_ids, size_t capacity,
+                              size_t *out_written);
 
 /* The node of that id, dead ones not yet buried too; NULL if there is none. */
-gmv_node *gmv_registry_find(gmv_registry *registry, const gmv_id *id);
+gmv_node *gmv__registry_find(gmv_registry *registry, const gmv_id *id);
 
 /*
  * What a look-up makes of a node that it found: handle_unknown for who may not see it,
  * handle_deleted, kind_mismatch, or GMV_OK. The lock of the node's shard will do, too.
  */
-gmv_status gmv_registry_judge(const gmv_caller *caller, const gmv_node *node, gmv_kind kind,
-                              const char *pointer, gmv_error *err);
+gmv_status gmv__registry_judge(const gmv_caller *caller, const gmv_node *node, gmv_kind kind,
+                               const char *pointer, gmv_error *err);
 
-gmv_status gmv_registry_fail_unknown(const gmv_id *id, const char *pointer, gmv_error *err);
+gmv_status gmv__registry_fail_unknown(const gmv_id *id, const char *pointer, gmv_error *err);
 
 /* The failure for an id that no node has: handle_deleted while it is remembered, then
  * handle_unknown. */
-gmv_status gmv_registry_fail_absent(gmv_registry *registry, const gmv_caller *caller,
-                                    const gmv_id *id, const char *pointer, gmv_error *err);
+gmv_status gmv__registry_fail_absent(gmv_registry *registry, const gmv_caller *caller,
+                                     const gmv_id *id, const char *pointer, gmv_error *err);
 
 /* As gmv_registry_describe makes it. */
-void gmv_node_fill_info(const gmv_node *node, gmv_handle_info *info);
+void gmv__node_fill_info(const gmv_node *node, gmv_handle_info *info);
 
 /* ---- with no lock held ----------------------------------------------------------------------- */
 
@@ -238,25 +238,25 @@ static inline void registry_observe(gmv_registry *registry, gmv_event event, con
 }
 
 /* The failure for a handle that has no name of its own. */
-gmv_status gmv_registry_fail_inner(const gmv_id *id, gmv_error *err);
+gmv_status gmv__registry_fail_inner(const gmv_id *id, gmv_error *err);
 
 /* Gives a session's reference up that a node had. NULL: nothing. */
-void gmv_session_unreference(gmv_registry *registry, gmv_session *session);
+void gmv__session_unreference(gmv_registry *registry, gmv_session *session);
 
 /*
  * Takes all names that belong to a session whose own name the caller has taken, frees what dies by
  * that, and gives up the reference that was the session's name. Adds to `deletion` unless it is
  * NULL.
  */
-void gmv_session_finish(gmv_registry *registry, gmv_session *session, gmv_deletion *deletion);
+void gmv__session_finish(gmv_registry *registry, gmv_session *session, gmv_deletion *deletion);
 
 /*
  * Frees a dead node and whatever dies by that, dependents before owners. Adds to `deletion` unless
  * it is NULL. Returns how many nodes died.
  */
-size_t gmv_registry_bury(gmv_registry *registry, gmv_node *dead, gmv_deletion *deletion);
+size_t gmv__registry_bury(gmv_registry *registry, gmv_node *dead, gmv_deletion *deletion);
 
 /* Leaves a dead node to the next gmv_registry_reap. */
-void gmv_registry_leave(gmv_registry *registry, gmv_node *dead);
+void gmv__registry_leave(gmv_registry *registry, gmv_node *dead);
 
 #endif

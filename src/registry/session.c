@@ -83,21 +83,21 @@ gmv_status gmv_session_enter(gmv_registry *registry, const gmv_caller *caller, c
                              gmv_session **out_session, gmv_error *err)
 {
     if (id->kind != GMV_KIND_SESSION)
-        return gmv_registry_fail_unknown(id, NULL, err);
+        return gmv__registry_fail_unknown(id, NULL, err);
     gmv_shard *shard = registry_shard(registry, id);
     pthread_mutex_lock(&shard->lock);
-    gmv_node *node = gmv_shard_find(shard, id);
+    gmv_node *node = gmv__shard_find(shard, id);
     gmv_status status = GMV_OK;
     if (node)
-        status = gmv_registry_judge(caller, node, GMV_KIND_SESSION, NULL, err);
+        status = gmv__registry_judge(caller, node, GMV_KIND_SESSION, NULL, err);
     if (node && status == GMV_OK) {
         node_reference(node); /* its name stands */
         atomic_fetch_add_explicit(&node->in_flight, 1, memory_order_relaxed);
-        gmv_node_set_lease(node, session_of(node)->ttl_seconds);
+        gmv__node_set_lease(node, session_of(node)->ttl_seconds);
         *out_session = session_of(node);
     }
     pthread_mutex_unlock(&shard->lock);
-    return node ? status : gmv_registry_fail_absent(registry, caller, id, NULL, err);
+    return node ? status : gmv__registry_fail_absent(registry, caller, id, NULL, err);
 }
 
 void gmv_session_leave(gmv_registry *registry, gmv_session *session)
@@ -107,16 +107,16 @@ void gmv_session_leave(gmv_registry *registry, gmv_session *session)
     gmv_node *node = &session->node;
     gmv_shard *shard = registry_shard(registry, &node->id);
     pthread_mutex_lock(&shard->lock);
-    if (node->state == STATE_NAMED && gmv_node_over(node) == GMV_REASON_NONE)
-        gmv_node_set_lease(node, session->ttl_seconds);
+    if (node->state == STATE_NAMED && gmv__node_over(node) == GMV_REASON_NONE)
+        gmv__node_set_lease(node, session->ttl_seconds);
     pthread_mutex_unlock(&shard->lock);
     gmv_registry_release(registry, node, false);
 }
 
-void gmv_session_unreference(gmv_registry *registry, gmv_session *session)
+void gmv__session_unreference(gmv_registry *registry, gmv_session *session)
 {
     if (session && node_unreference(&session->node))
-        gmv_registry_bury(registry, &session->node, NULL);
+        gmv__registry_bury(registry, &session->node, NULL);
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
@@ -125,9 +125,9 @@ gmv_status gmv_session_describe(gmv_registry *registry, const gmv_caller *caller
                                 gmv_session_info *out_info, gmv_error *err)
 {
     graph_lock(registry);
-    gmv_node *node = gmv_registry_find(registry, id);
-    gmv_status status = node ? gmv_registry_judge(caller, node, GMV_KIND_SESSION, NULL, err)
-                             : gmv_registry_fail_absent(registry, caller, id, NULL, err);
+    gmv_node *node = gmv__registry_find(registry, id);
+    gmv_status status = node ? gmv__registry_judge(caller, node, GMV_KIND_SESSION, NULL, err)
+                             : gmv__registry_fail_absent(registry, caller, id, NULL, err);
     if (node && status == GMV_OK)
         session_fill_info(session_of(node), out_info);
     graph_unlock(registry);
@@ -144,24 +144,24 @@ typedef struct session_walk {
 static bool session_is_listed(const gmv_caller *caller, const gmv_node *node)
 {
     return caller_sees(caller, node->principal) && node->state == STATE_NAMED &&
-           gmv_node_over(node) == GMV_REASON_NONE;
+           gmv__node_over(node) == GMV_REASON_NONE;
 }
 
 /* One hold of the graph lock. */
 static bool session_list_step(gmv_registry *registry, session_walk *walk, gmv_session_info *info)
 {
     const gmv_order *order = &registry->sessions;
-    gmv_order_position position = gmv_order_seek(order, walk->cursor);
+    gmv_order_position position = gmv__order_seek(order, walk->cursor);
     uint64_t sequence;
     for (unsigned budget = REGISTRY_STEP; budget > 0; budget--) {
-        gmv_node *node = gmv_order_next(order, &position, &sequence);
+        gmv_node *node = gmv__order_next(order, &position, &sequence);
         walk->at_end = node == NULL;
         if (!node)
             return false;
         walk->cursor = sequence;
         if (session_is_listed(walk->caller, node)) {
             session_fill_info(session_of(node), info);
-            walk->at_end = gmv_order_next(order, &position, &sequence) == NULL;
+            walk->at_end = gmv__order_next(order, &position, &sequence) == NULL;
             return true;
         }
     }
@@ -205,7 +205,7 @@ static bool ending_step(gmv_registry *registry, gmv_session *session, gmv_node *
 {
     for (unsigned budget = REGISTRY_STEP; session->last && budget > 0; budget--) {
         gmv_node *node = session->last;
-        if (gmv_node_take_name(registry, node, GMV_REASON_SESSION_ENDED))
+        if (gmv__node_take_name(registry, node, GMV_REASON_SESSION_ENDED))
             news->nodes[news->n_nodes++] = node;
         **tail = node;
         *tail = &node->member_next;
@@ -284,10 +284,10 @@ static void ending_drop(gmv_registry *registry, gmv_node *node, gmv_deletion *de
     } else if (!node_unreference(node)) {
         return;
     }
-    gmv_registry_bury(registry, node, deletion);
+    gmv__registry_bury(registry, node, deletion);
 }
 
-void gmv_session_finish(gmv_registry *registry, gmv_session *session, gmv_deletion *deletion)
+void gmv__session_finish(gmv_registry *registry, gmv_session *session, gmv_deletion *deletion)
 {
     uint64_t deleted = 0;
     gmv_node *node = ending_collect(registry, session, &deleted);
@@ -298,7 +298,7 @@ void gmv_session_finish(gmv_registry *registry, gmv_session *session, gmv_deleti
     }
     if (deletion)
         deletion->deleted = deleted;
-    gmv_session_unreference(registry, session);
+    gmv__session_unreference(registry, session);
 }
 
 gmv_status gmv_session_end(gmv_registry *registry, const gmv_caller *caller, const gmv_id *id,
@@ -307,12 +307,12 @@ gmv_status gmv_session_end(gmv_registry *registry, const gmv_caller *caller, con
     bool tell = false;
     gmv_registry_reap(registry);
     graph_lock(registry);
-    gmv_node *node = gmv_registry_find(registry, id);
-    gmv_status status = node ? gmv_registry_judge(caller, node, GMV_KIND_SESSION, NULL, err)
-                             : gmv_registry_fail_absent(registry, caller, id, NULL, err);
+    gmv_node *node = gmv__registry_find(registry, id);
+    gmv_status status = node ? gmv__registry_judge(caller, node, GMV_KIND_SESSION, NULL, err)
+                             : gmv__registry_fail_absent(registry, caller, id, NULL, err);
     if (node && status == GMV_OK) {
         atomic_store_explicit(&session_of(node)->ended, true, memory_order_release);
-        tell = gmv_node_take_name(registry, node, GMV_REASON_DELETED);
+        tell = gmv__node_take_name(registry, node, GMV_REASON_DELETED);
     }
     graph_unlock(registry);
     if (status != GMV_OK || !node)
@@ -320,6 +320,6 @@ gmv_status gmv_session_end(gmv_registry *registry, const gmv_caller *caller, con
     if (tell)
         registry_observe(registry, GMV_EVENT_DELETED, node);
     *out_deletion = (gmv_deletion){.id = *id};
-    gmv_session_finish(registry, session_of(node), out_deletion);
+    gmv__session_finish(registry, session_of(node), out_deletion);
     return GMV_OK;
 }

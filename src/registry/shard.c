@@ -9,7 +9,7 @@
 /* Buckets that one insertion may add: one keeps pace, two catch up after memory was short. */
 #define SHARD_SPLITS 2
 
-void gmv_shard_init(gmv_shard *shard)
+void gmv__shard_init(gmv_shard *shard)
 {
     memset(shard, 0, sizeof *shard);
     pthread_mutex_init(&shard->lock, NULL);
@@ -19,7 +19,7 @@ void gmv_shard_init(gmv_shard *shard)
     shard->mask = SHARD_BASE_BUCKETS - 1;
 }
 
-void gmv_shard_fini(gmv_shard *shard)
+void gmv__shard_fini(gmv_shard *shard)
 {
     for (size_t i = 1; i < shard->n_segments; i++)
         gmv_free(shard->segments[i]);
@@ -60,16 +60,16 @@ static bool shard_wants_segment(const gmv_shard *shard)
            shard->n_segments < SHARD_SEGMENTS;
 }
 
-void gmv_shard_prefetch(const gmv_shard *shard, const gmv_id *id)
+void gmv__shard_prefetch(const gmv_shard *shard, const gmv_id *id)
 {
     __builtin_prefetch(shard_bucket_of(shard, id));
 }
 
-void gmv_shard_reserve(gmv_shard *shard, const gmv_id *id)
+void gmv__shard_reserve(gmv_shard *shard, const gmv_id *id)
 {
     pthread_mutex_lock(&shard->lock);
     shard->reserved++;
-    gmv_shard_prefetch(shard, id);
+    gmv__shard_prefetch(shard, id);
     bool wanted = shard_wants_segment(shard);
     size_t n_buckets = shard_capacity(shard);
     pthread_mutex_unlock(&shard->lock);
@@ -87,14 +87,14 @@ void gmv_shard_reserve(gmv_shard *shard, const gmv_id *id)
     gmv_free(segment);
 }
 
-void gmv_shard_unreserve(gmv_shard *shard)
+void gmv__shard_unreserve(gmv_shard *shard)
 {
     pthread_mutex_lock(&shard->lock);
     shard->reserved--;
     pthread_mutex_unlock(&shard->lock);
 }
 
-gmv_node *gmv_shard_find(const gmv_shard *shard, const gmv_id *id)
+gmv_node *gmv__shard_find(const gmv_shard *shard, const gmv_id *id)
 {
     gmv_node *node = *shard_bucket_of(shard, id);
     while (node && !gmv_id_equal(&node->id, id))
@@ -129,7 +129,7 @@ static bool shard_is_crowded(const gmv_shard *shard)
     return shard->count > shard->n_buckets && shard->n_buckets < shard_capacity(shard);
 }
 
-void gmv_shard_insert(gmv_shard *shard, gmv_node *node)
+void gmv__shard_insert(gmv_shard *shard, gmv_node *node)
 {
     gmv_node **bucket = shard_bucket_of(shard, &node->id);
     node->hash_next = *bucket;
@@ -140,7 +140,7 @@ void gmv_shard_insert(gmv_shard *shard, gmv_node *node)
         shard_split(shard);
 }
 
-void gmv_shard_remove(gmv_shard *shard, gmv_node *node)
+void gmv__shard_remove(gmv_shard *shard, gmv_node *node)
 {
     gmv_node **link = shard_bucket_of(shard, &node->id);
     while (*link != node)

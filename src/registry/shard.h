@@ -26,26 +26,26 @@ typedef struct gmv_shard {
     gmv_node *base[SHARD_BASE_BUCKETS];
 } gmv_shard;
 
-void gmv_shard_init(gmv_shard *shard);
-void gmv_shard_fini(gmv_shard *shard);
+void gmv__shard_init(gmv_shard *shard);
+void gmv__shard_fini(gmv_shard *shard);
 
 /*
  * Tries to make room for the node of `id`, besides all that others have reserved: many may be
  * prepared before the first is inserted. Takes the lock, allocates outside it. The insertion uses
- * the place up, or gmv_shard_unreserve gives it back.
+ * the place up, or gmv__shard_unreserve gives it back.
  */
-void gmv_shard_reserve(gmv_shard *shard, const gmv_id *id);
-void gmv_shard_unreserve(gmv_shard *shard);
+void gmv__shard_reserve(gmv_shard *shard, const gmv_id *id);
+void gmv__shard_unreserve(gmv_shard *shard);
 
 /*
  * Has the bucket of `id` fetched, which will be needed soon. Under the lock, or under the
  * registry's graph lock, which every insertion holds too.
  */
-void gmv_shard_prefetch(const gmv_shard *shard, const gmv_id *id);
+void gmv__shard_prefetch(const gmv_shard *shard, const gmv_id *id);
 
 /* These three under the lock. */
-gmv_node *gmv_shard_find(const gmv_shard *shard, const gmv_id *id);
-void gmv_shard_insert(gmv_shard *shard, gmv_node *node);
-void gmv_shard_remove(gmv_shard *shard, gmv_node *node);
+gmv_node *gmv__shard_find(const gmv_shard *shard, const gmv_id *id);
+void gmv__shard_insert(gmv_shard *shard, gmv_node *node);
+void gmv__shard_remove(gmv_shard *shard, gmv_node *node);
 
 #endif

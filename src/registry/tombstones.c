@@ -10,7 +10,7 @@
 #define INDEX_SLOTS (2u * GMV_TOMBSTONES_MAX)
 #define INDEX_MASK  (INDEX_SLOTS - 1u)
 
-bool gmv_tombstones_init(gmv_tombstones *tombstones)
+bool gmv__tombstones_init(gmv_tombstones *tombstones)
 {
     tombstones->ring = gmv_calloc(GMV_TOMBSTONES_MAX, sizeof *tombstones->ring);
     tombstones->index = gmv_calloc(INDEX_SLOTS, sizeof *tombstones->index);
@@ -24,7 +24,7 @@ bool gmv_tombstones_init(gmv_tombstones *tombstones)
     return true;
 }
 
-void gmv_tombstones_fini(gmv_tombstones *tombstones)
+void gmv__tombstones_fini(gmv_tombstones *tombstones)
 {
     pthread_mutex_destroy(&tombstones->lock);
     gmv_free(tombstones->ring);
@@ -59,8 +59,8 @@ static void tombstones_forget(gmv_tombstones *tombstones, uint32_t place)
     tombstones_clear_slot(tombstones, slot);
 }
 
-void gmv_tombstones_add(gmv_tombstones *tombstones, const gmv_id *id, uint32_t principal,
-                        gmv_reason reason)
+void gmv__tombstones_add(gmv_tombstones *tombstones, const gmv_id *id, uint32_t principal,
+                         gmv_reason reason)
 {
     pthread_mutex_lock(&tombstones->lock);
     uint32_t place = (uint32_t)(tombstones->added % GMV_TOMBSTONES_MAX);
@@ -83,7 +83,8 @@ void gmv_tombstones_add(gmv_tombstones *tombstones, const gmv_id *id, uint32_t p
     pthread_mutex_unlock(&tombstones->lock);
 }
 
-bool gmv_tombstones_find(gmv_tombstones *tombstones, const gmv_id *id, gmv_tombstone *out_tombstone)
+bool gmv__tombstones_find(gmv_tombstones *tombstones, const gmv_id *id,
+                          gmv_tombstone *out_tombstone)
 {
     const gmv_tombstone wanted = {.low = id->low};
     bool found = false;

@@ -25,15 +25,15 @@ typedef struct gmv_tombstones {
     uint64_t added;  /* ever */
 } gmv_tombstones;
 
-GMV_NODISCARD bool gmv_tombstones_init(gmv_tombstones *tombstones);
-void gmv_tombstones_fini(gmv_tombstones *tombstones);
+GMV_NODISCARD bool gmv__tombstones_init(gmv_tombstones *tombstones);
+void gmv__tombstones_fini(gmv_tombstones *tombstones);
 
 /* Remembers `id`, and forgets the oldest when the ring is full. */
-void gmv_tombstones_add(gmv_tombstones *tombstones, const gmv_id *id, uint32_t principal,
-                        gmv_reason reason);
+void gmv__tombstones_add(gmv_tombstones *tombstones, const gmv_id *id, uint32_t principal,
+                         gmv_reason reason);
 
 /* False if `id` is not remembered. */
-GMV_NODISCARD bool gmv_tombstones_find(gmv_tombstones *tombstones, const gmv_id *id,
-                                       gmv_tombstone *out_tombstone);
+GMV_NODISCARD bool gmv__tombstones_find(gmv_tombstones *tombstones, const gmv_id *id,
+                                        gmv_tombstone *out_tombstone);
 
 #endif

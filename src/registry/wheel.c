@@ -12,7 +12,7 @@
 
 #define WHEEL_SLOT_MASK (WHEEL_SLOTS - 1u)
 
-void gmv_wheel_init(gmv_wheel *wheel, int64_t now_ns)
+void gmv__wheel_init(gmv_wheel *wheel, int64_t now_ns)
 {
     memset(wheel, 0, sizeof *wheel);
     wheel->origin_ns = now_ns;
@@ -29,7 +29,7 @@ static unsigned wheel_index(uint64_t tick, unsigned level)
     return (unsigned)(tick >> (level * WHEEL_SLOT_BITS)) & WHEEL_SLOT_MASK;
 }
 
-void gmv_wheel_put(gmv_wheel *wheel, gmv_node *node, int64_t deadline_ns)
+void gmv__wheel_put(gmv_wheel *wheel, gmv_node *node, int64_t deadline_ns)
 {
     uint64_t tick = GMV_MAX(wheel_tick_of(wheel, deadline_ns), wheel->tick);
     uint64_t differing = tick ^ wheel->tick;
@@ -47,7 +47,7 @@ void gmv_wheel_put(gmv_wheel *wheel, gmv_node *node, int64_t deadline_ns)
     wheel->count++;
 }
 
-void gmv_wheel_remove(gmv_wheel *wheel, gmv_node *node)
+void gmv__wheel_remove(gmv_wheel *wheel, gmv_node *node)
 {
     if (node->timer_slot == 0)
         return;
@@ -91,7 +91,7 @@ static wheel_place wheel_first(const gmv_wheel *wheel)
     return (wheel_place){level, index, GMV_MAX(round | (uint64_t)index << shift, wheel->tick)};
 }
 
-gmv_node *gmv_wheel_take_due(gmv_wheel *wheel, int64_t now_ns, unsigned *budget)
+gmv_node *gmv__wheel_take_due(gmv_wheel *wheel, int64_t now_ns, unsigned *budget)
 {
     uint64_t now = wheel_tick_of(wheel, now_ns);
     while (wheel->count > 0 && *budget > 0) {
@@ -102,15 +102,15 @@ gmv_node *gmv_wheel_take_due(gmv_wheel *wheel, int64_t now_ns, unsigned *budget)
         (*budget)--;
         wheel->tick = first.tick;
         gmv_node *node = wheel->slots[first.level][first.index];
-        gmv_wheel_remove(wheel, node);
+        gmv__wheel_remove(wheel, node);
         if (first.level == 0)
             return node;
-        gmv_wheel_put(wheel, node, node->deadline_ns);
+        gmv__wheel_put(wheel, node, node->deadline_ns);
     }
     return NULL;
 }
 
-int64_t gmv_wheel_next_ns(const gmv_wheel *wheel)
+int64_t gmv__wheel_next_ns(const gmv_wheel *wheel)
 {
     if (wheel->count == 0)
         return INT64_MAX;

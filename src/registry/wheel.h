@@ -24,22 +24,22 @@ typedef struct gmv_wheel {
     gmv_node *slots[WHEEL_LEVELS][WHEEL_SLOTS];
 } gmv_wheel;
 
-void gmv_wheel_init(gmv_wheel *wheel, int64_t now_ns);
+void gmv__wheel_init(gmv_wheel *wheel, int64_t now_ns);
 
 /* Enters a node that is not in the wheel. */
-void gmv_wheel_put(gmv_wheel *wheel, gmv_node *node, int64_t deadline_ns);
+void gmv__wheel_put(gmv_wheel *wheel, gmv_node *node, int64_t deadline_ns);
 
 /* Takes a node out if it is in the wheel. */
-void gmv_wheel_remove(gmv_wheel *wheel, gmv_node *node);
+void gmv__wheel_remove(gmv_wheel *wheel, gmv_node *node);
 
 /*
  * Takes one node out whose tick has passed at `now_ns`; NULL when there is none, or when the steps
  * of `*budget` are used up.
  */
-gmv_node *gmv_wheel_take_due(gmv_wheel *wheel, int64_t now_ns, unsigned *budget);
+gmv_node *gmv__wheel_take_due(gmv_wheel *wheel, int64_t now_ns, unsigned *budget);
 
 /* When there is something to do next; INT64_MAX if the wheel is empty. Never later than the end of
  * the tick in which the first lease ends. */
-int64_t gmv_wheel_next_ns(const gmv_wheel *wheel);
+int64_t gmv__wheel_next_ns(const gmv_wheel *wheel);
 
 #endif

@@ -332,7 +332,7 @@ static CUresult ipc_export_event(CUipcEventHandle *out_handle, CUevent event)
 
 /* ---- instead of cuda_driver.c ---------------------------------------------------------------- */
 
-cuda_driver cuda = {
+cuda_driver gmv__cuda = {
     .driver_version = driver_version,
     .error_name = error_name,
     .device_count = device_count,
@@ -379,7 +379,7 @@ cuda_driver cuda = {
     .fill = fill,
 };
 
-gmv_status cuda_driver_open(gmv_error *err)
+gmv_status gmv__cuda_driver_open(gmv_error *err)
 {
     return GMV_OK;
 }

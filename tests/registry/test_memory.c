@@ -36,22 +36,22 @@ Test(tombstones, survive_ids_that_collide_in_the_index)
 {
     enum { N = 3 * GMV_TOMBSTONES_MAX };
     gmv_tombstones tombstones;
-    cr_assert(gmv_tombstones_init(&tombstones));
+    cr_assert(gmv__tombstones_init(&tombstones));
     gmv_tombstone found;
     for (uint32_t i = 0; i < N; i++) {
         /* Eight to a place, eleven apart: full runs, and holes filled from behind. */
         gmv_id id = {.kind = GMV_KIND_VIEW, .high = i, .low = (uint64_t)(i / 8 * 11) << 32};
-        gmv_tombstones_add(&tombstones, &id, i % 5, GMV_REASON_CASCADE);
-        cr_assert(gmv_tombstones_find(&tombstones, &id, &found));
+        gmv__tombstones_add(&tombstones, &id, i % 5, GMV_REASON_CASCADE);
+        cr_assert(gmv__tombstones_find(&tombstones, &id, &found));
         cr_assert_eq(found.principal, i % 5);
     }
     for (uint32_t i = 0; i < N; i++) {
         gmv_id id = {.kind = GMV_KIND_VIEW, .high = i, .low = (uint64_t)(i / 8 * 11) << 32};
-        cr_assert_eq(gmv_tombstones_find(&tombstones, &id, &found), i >= N - GMV_TOMBSTONES_MAX);
+        cr_assert_eq(gmv__tombstones_find(&tombstones, &id, &found), i >= N - GMV_TOMBSTONES_MAX);
         id.kind = GMV_KIND_TABLE;
-        cr_assert_not(gmv_tombstones_find(&tombstones, &id, &found));
+        cr_assert_not(gmv__tombstones_find(&tombstones, &id, &found));
     }
-    gmv_tombstones_fini(&tombstones);
+    gmv__tombstones_fini(&tombstones);
 }
 
 /* ---- the order of creation
@@ -59,13 +59,13 @@ Test(tombstones, survive_ids_that_collide_in_the_index)
 
 static void order_make_room(gmv_order *order)
 {
-    while (!gmv_order_try_reserve(order)) {
-        size_t wanted = gmv_order_directory_wanted(order);
+    while (!gmv__order_try_reserve(order)) {
+        size_t wanted = gmv__order_directory_wanted(order);
         gmv_order_chunk *chunk = gmv_malloc(sizeof *chunk);
         gmv_order_chunk **directory =
             wanted ? gmv_malloc(wanted * sizeof(gmv_order_chunk *)) : NULL;
         cr_assert(chunk && (directory || !wanted));
-        gmv_order_grow(order, &chunk, &directory, wanted);
+        gmv__order_grow(order, &chunk, &directory, wanted);
         gmv_free(chunk);
         gmv_free(directory);
     }
@@ -74,20 +74,20 @@ static void order_make_room(gmv_order *order)
 /* Walks the whole order against the nodes that are expected to be in it, in that order. */
 static void check_order(const gmv_order *order, gmv_node *nodes, const bool *in, size_t n)
 {
-    gmv_order_position position = gmv_order_seek(order, 0);
+    gmv_order_position position = gmv__order_seek(order, 0);
     uint64_t before = 0, sequence = 0;
     for (size_t i = 0; i < n; i++) {
         if (!in[i])
             continue;
-        cr_assert_eq(gmv_order_next(order, &position, &sequence), &nodes[i], "at %zu", i);
+        cr_assert_eq(gmv__order_next(order, &position, &sequence), &nodes[i], "at %zu", i);
         cr_assert_gt(sequence, before);
-        gmv_order_position again = gmv_order_seek(order, before);
+        gmv_order_position again = gmv__order_seek(order, before);
         uint64_t same;
-        cr_assert_eq(gmv_order_next(order, &again, &same), &nodes[i]);
+        cr_assert_eq(gmv__order_next(order, &again, &same), &nodes[i]);
         cr_assert_eq(same, sequence);
         before = sequence;
     }
-    cr_assert_null(gmv_order_next(order, &position, &sequence));
+    cr_assert_null(gmv__order_next(order, &position, &sequence));
 }
 
 static void check_chunks(const gmv_order *order, size_t n_live)
@@ -116,7 +116,7 @@ Test(order, keeps_its_order_and_its_memory_in_proportion)
     static gmv_node nodes[N];
     static bool in[N];
     gmv_order order;
-    gmv_order_init(&order);
+    gmv__order_init(&order);
     size_t n = 0, live = 0;
     uint32_t random = 7;
     while (n < N) {
@@ -125,18 +125,18 @@ Test(order, keeps_its_order_and_its_memory_in_proportion)
         bool add = (random >> 9) % 8 < (n / 5000 % 2 ? 3u : 6u) || live == 0;
         if (add) {
             order_make_room(&order);
-            gmv_order_append(&order, &nodes[n]);
+            gmv__order_append(&order, &nodes[n]);
             in[n++] = true;
             live++;
         } else {
             size_t victim = (random >> 4) % n;
             if (in[victim]) {
-                gmv_order_remove(&order, &nodes[victim]);
+                gmv__order_remove(&order, &nodes[victim]);
                 in[victim] = false;
                 live--;
             }
         }
-        gmv_order_free_chunks(gmv_order_take_surplus(&order));
+        gmv__order_free_chunks(gmv__order_take_surplus(&order));
         if (n % 997 == 0)
             check_chunks(&order, live);
     }
@@ -144,11 +144,11 @@ Test(order, keeps_its_order_and_its_memory_in_proportion)
     check_order(&order, nodes, in, n);
     for (size_t i = 0; i < n; i++)
         if (in[i])
-            gmv_order_remove(&order, &nodes[i]);
-    gmv_order_free_chunks(gmv_order_take_surplus(&order));
+            gmv__order_remove(&order, &nodes[i]);
+    gmv__order_free_chunks(gmv__order_take_surplus(&order));
     cr_assert_eq(order.n_chunks, 1);
     cr_assert_leq(order.n_spare, 1);
-    gmv_order_fini(&order);
+    gmv__order_fini(&order);
 }
 
 Test(order, of_a_few_that_stay_among_many_that_go_takes_little_memory)
@@ -157,28 +157,28 @@ Test(order, of_a_few_that_stay_among_many_that_go_takes_little_memory)
     static gmv_node kept[N];
     static bool in[N];
     gmv_order order;
-    gmv_order_init(&order);
+    gmv__order_init(&order);
     for (size_t i = 0; i < N; i++) {
         gmv_node passing[ORDER_CHUNK_SLOTS];
         order_make_room(&order);
-        gmv_order_append(&order, &kept[i]);
+        gmv__order_append(&order, &kept[i]);
         in[i] = true;
         for (size_t j = 0; j < ORDER_CHUNK_SLOTS; j++) {
             order_make_room(&order);
-            gmv_order_append(&order, &passing[j]);
+            gmv__order_append(&order, &passing[j]);
         }
         for (size_t j = 0; j < ORDER_CHUNK_SLOTS; j++)
-            gmv_order_remove(&order, &passing[j]);
-        gmv_order_free_chunks(gmv_order_take_surplus(&order));
-        cr_assert_eq(gmv_order_newest(&order), &kept[i]);
+            gmv__order_remove(&order, &passing[j]);
+        gmv__order_free_chunks(gmv__order_take_surplus(&order));
+        cr_assert_eq(gmv__order_newest(&order), &kept[i]);
     }
     check_chunks(&order, N);
     check_order(&order, kept, in, N);
     cr_assert_leq(order.n_chunks, 4);
     for (size_t i = N; i > 0; i--)
-        gmv_order_remove(&order, &kept[i - 1]);
-    cr_assert_null(gmv_order_newest(&order));
-    gmv_order_fini(&order);
+        gmv__order_remove(&order, &kept[i - 1]);
+    cr_assert_null(gmv__order_newest(&order));
+    gmv__order_fini(&order);
 }
 
 /* ---- the hash
@@ -189,26 +189,26 @@ Test(shard, finds_everything_while_it_grows_and_shrinks)
     enum { N = 5000 };
     static gmv_node nodes[N];
     gmv_shard shard;
-    gmv_shard_init(&shard);
+    gmv__shard_init(&shard);
     for (size_t i = 0; i < N; i++) {
         cr_assert(gmv_id_generate(GMV_KIND_VIEW, &nodes[i].id));
         /* Without memory the chains get longer, and later it catches up. */
         if (i < N / 2)
             gmv_alloc_fail_from(1);
-        gmv_shard_reserve(&shard, &nodes[i].id);
+        gmv__shard_reserve(&shard, &nodes[i].id);
         gmv_alloc_fail_from(0);
-        gmv_shard_insert(&shard, &nodes[i]);
+        gmv__shard_insert(&shard, &nodes[i]);
         if (i % 100 == 0)
             for (size_t j = 0; j <= i; j++)
-                cr_assert_eq(gmv_shard_find(&shard, &nodes[j].id), &nodes[j]);
+                cr_assert_eq(gmv__shard_find(&shard, &nodes[j].id), &nodes[j]);
     }
     cr_assert_eq(shard.n_buckets, N);
     for (size_t i = 0; i < N; i += 2)
-        gmv_shard_remove(&shard, &nodes[i]);
+        gmv__shard_remove(&shard, &nodes[i]);
     for (size_t i = 0; i < N; i++)
-        cr_assert_eq(gmv_shard_find(&shard, &nodes[i].id), i % 2 ? &nodes[i] : NULL);
+        cr_assert_eq(gmv__shard_find(&shard, &nodes[i].id), i % 2 ? &nodes[i] : NULL);
     cr_assert_eq(shard.count, N / 2);
-    gmv_shard_fini(&shard);
+    gmv__shard_fini(&shard);
 }
 
 Test(shard, grows_for_all_that_is_prepared_before_the_first_is_inserted)
@@ -216,21 +216,21 @@ Test(shard, grows_for_all_that_is_prepared_before_the_first_is_inserted)
     enum { N = 5000, DISCARDED = 1000 };
     static gmv_node nodes[N];
     gmv_shard shard;
-    gmv_shard_init(&shard);
+    gmv__shard_init(&shard);
     for (size_t i = 0; i < N; i++) {
         cr_assert(gmv_id_generate(GMV_KIND_VIEW, &nodes[i].id));
-        gmv_shard_reserve(&shard, &nodes[i].id);
+        gmv__shard_reserve(&shard, &nodes[i].id);
     }
     for (size_t i = 0; i < DISCARDED; i++)
-        gmv_shard_unreserve(&shard);
+        gmv__shard_unreserve(&shard);
     for (size_t i = DISCARDED; i < N; i++)
-        gmv_shard_insert(&shard, &nodes[i]);
+        gmv__shard_insert(&shard, &nodes[i]);
     cr_assert_eq(shard.count, N - DISCARDED);
     cr_assert_eq(shard.reserved, 0);
     cr_assert_eq(shard.n_buckets, N - DISCARDED, "chains grew: %zu buckets", shard.n_buckets);
     for (size_t i = 0; i < N; i++)
-        cr_assert_eq(gmv_shard_find(&shard, &nodes[i].id), i < DISCARDED ? NULL : &nodes[i]);
-    gmv_shard_fini(&shard);
+        cr_assert_eq(gmv__shard_find(&shard, &nodes[i].id), i < DISCARDED ? NULL : &nodes[i]);
+    gmv__shard_fini(&shard);
 }
 
 Test(node, with_an_edge_stays_small)

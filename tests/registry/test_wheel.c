@@ -26,7 +26,7 @@ static size_t take_all(gmv_wheel *wheel, int64_t now)
     unsigned budget;
     do {
         budget = 7;
-        for (gmv_node *node; (node = gmv_wheel_take_due(wheel, now, &budget)) != NULL; taken++) {
+        for (gmv_node *node; (node = gmv__wheel_take_due(wheel, now, &budget)) != NULL; taken++) {
             cr_assert_leq(node->deadline_ns, now, "one comes out early");
             cr_assert_eq(node->timer_slot, 0);
             node->deadline_ns = 0;
@@ -39,9 +39,9 @@ Test(wheel, an_empty_one_has_nothing_to_do)
 {
     static gmv_wheel wheel;
     unsigned budget = 5;
-    gmv_wheel_init(&wheel, 123);
-    cr_assert_eq(gmv_wheel_next_ns(&wheel), INT64_MAX);
-    cr_assert_null(gmv_wheel_take_due(&wheel, INT64_C(1) << 60, &budget));
+    gmv__wheel_init(&wheel, 123);
+    cr_assert_eq(gmv__wheel_next_ns(&wheel), INT64_MAX);
+    cr_assert_null(gmv__wheel_take_due(&wheel, INT64_C(1) << 60, &budget));
     cr_assert_eq(budget, 5);
 }
 
@@ -50,17 +50,17 @@ Test(wheel, gives_each_node_within_a_tick_of_its_deadline)
     static gmv_wheel wheel;
     uint64_t random = 1;
     const int64_t start = 987654321;
-    gmv_wheel_init(&wheel, start);
+    gmv__wheel_init(&wheel, start);
     size_t in = 0, out = 0;
     for (size_t i = 0; i < N; i++) {
         /* From a millisecond to four years, evenly over the orders of magnitude. */
         int64_t distance = (int64_t)(draw(&random) & ((UINT64_C(1) << (20 + i % 38)) - 1));
         nodes[i].deadline_ns = start + distance;
-        gmv_wheel_put(&wheel, &nodes[i], nodes[i].deadline_ns);
+        gmv__wheel_put(&wheel, &nodes[i], nodes[i].deadline_ns);
         in++;
     }
     for (int64_t now = start; in > out;) {
-        int64_t next = gmv_wheel_next_ns(&wheel);
+        int64_t next = gmv__wheel_next_ns(&wheel);
         cr_assert_geq(next, now);
         int64_t earliest = INT64_MAX;
         for (size_t i = 0; i < N; i++)
@@ -70,16 +70,16 @@ Test(wheel, gives_each_node_within_a_tick_of_its_deadline)
         now = next;
         out += take_all(&wheel, now);
     }
-    cr_assert_eq(gmv_wheel_next_ns(&wheel), INT64_MAX);
+    cr_assert_eq(gmv__wheel_next_ns(&wheel), INT64_MAX);
 }
 
 Test(wheel, a_leap_over_years_gives_all_at_once)
 {
     static gmv_wheel wheel;
-    gmv_wheel_init(&wheel, 0);
+    gmv__wheel_init(&wheel, 0);
     for (size_t i = 0; i < N; i++) {
         nodes[i].deadline_ns = (int64_t)(i + 1) * 10000000000000;
-        gmv_wheel_put(&wheel, &nodes[i], nodes[i].deadline_ns);
+        gmv__wheel_put(&wheel, &nodes[i], nodes[i].deadline_ns);
     }
     cr_assert_eq(take_all(&wheel, nodes[N / 2].deadline_ns + TICK_NS), N / 2 + 1);
     cr_assert_eq(take_all(&wheel, nodes[N - 1].deadline_ns + TICK_NS), N - N / 2 - 1);
@@ -91,15 +91,15 @@ Test(wheel, nodes_leave_and_come_back_anywhere)
     uint64_t random = 7;
     int64_t now = 5;
     size_t in = 0;
-    gmv_wheel_init(&wheel, now);
+    gmv__wheel_init(&wheel, now);
     for (int round = 0; round < 200000; round++) {
         gmv_node *node = &nodes[draw(&random) % N];
         in -= node->timer_slot != 0;
-        gmv_wheel_remove(&wheel, node);
+        gmv__wheel_remove(&wheel, node);
         cr_assert_eq(node->timer_slot, 0);
         node->deadline_ns = now + (int64_t)(draw(&random) % (UINT64_C(1) << (24 + round % 20)));
         if (round % 3 != 0) {
-            gmv_wheel_put(&wheel, node, node->deadline_ns);
+            gmv__wheel_put(&wheel, node, node->deadline_ns);
             in++;
         }
         if (round % 50 == 0) {
@@ -116,12 +116,12 @@ Test(wheel, nodes_leave_and_come_back_anywhere)
 Test(wheel, a_deadline_that_has_passed_is_due_at_the_next_tick)
 {
     static gmv_wheel wheel;
-    gmv_wheel_init(&wheel, 0);
+    gmv__wheel_init(&wheel, 0);
     nodes[0].deadline_ns = 100 * TICK_NS;
-    gmv_wheel_put(&wheel, &nodes[0], nodes[0].deadline_ns);
+    gmv__wheel_put(&wheel, &nodes[0], nodes[0].deadline_ns);
     cr_assert_eq(take_all(&wheel, 101 * TICK_NS), 1);
     nodes[1].deadline_ns = 3;
-    gmv_wheel_put(&wheel, &nodes[1], 3);
-    cr_assert_leq(gmv_wheel_next_ns(&wheel), 101 * TICK_NS);
+    gmv__wheel_put(&wheel, &nodes[1], 3);
+    cr_assert_leq(gmv__wheel_next_ns(&wheel), 101 * TICK_NS);
     cr_assert_eq(take_all(&wheel, 101 * TICK_NS), 1);
 }

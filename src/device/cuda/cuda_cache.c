@@ -16,7 +16,7 @@
                          */
 #define CACHE_SHARE 32  /* of all memory one part, at most */
 
-void cuda_cache_open(cuda_device *device, uint64_t nbytes_max)
+void gmv__cuda_cache_open(cuda_device *device, uint64_t nbytes_max)
 {
     const uint64_t share = device->base.info.total_nbytes / CACHE_SHARE;
     device->cache.nbytes_max = nbytes_max ? GMV_MIN(nbytes_max, share) : share;
@@ -82,13 +82,13 @@ static void cache_free(cuda_device *device, cuda_memory *surplus)
 {
     while (surplus) {
         cuda_memory *next = surplus->cached_next;
-        cuda_pool_give(device, surplus->base.address);
+        gmv__cuda_pool_give(device, surplus->base.address);
         gmv_free(surplus);
         surplus = next;
     }
 }
 
-cuda_memory *cuda_cache_take(cuda_device *device, uint64_t nbytes)
+cuda_memory *gmv__cuda_cache_take(cuda_device *device, uint64_t nbytes)
 {
     cuda_cache *cache = &device->cache;
     cuda_memory *memory = NULL;
@@ -108,7 +108,7 @@ cuda_memory *cuda_cache_take(cuda_device *device, uint64_t nbytes)
     return memory;
 }
 
-bool cuda_cache_give(cuda_device *device, cuda_memory *memory)
+bool gmv__cuda_cache_give(cuda_device *device, cuda_memory *memory)
 {
     cuda_cache *cache = &device->cache;
     const uint64_t nbytes = memory->reserved_nbytes;
@@ -127,7 +127,7 @@ bool cuda_cache_give(cuda_device *device, cuda_memory *memory)
     return true;
 }
 
-bool cuda_cache_empty(cuda_device *device)
+bool gmv__cuda_cache_empty(cuda_device *device)
 {
     pthread_mutex_lock(&device->cache.lock);
     cuda_memory *surplus = cache_shrink(&device->cache, 0);
@@ -136,7 +136,7 @@ bool cuda_cache_empty(cuda_device *device)
     return surplus != NULL;
 }
 
-uint64_t cuda_cache_nbytes(cuda_device *device)
+uint64_t gmv__cuda_cache_nbytes(cuda_device *device)
 {
     pthread_mutex_lock(&device->cache.lock);
     const uint64_t nbytes = device->cache.nbytes;

@@ -12,7 +12,7 @@
 
 /* ---- pinned buffers ------------------------------------------------------------------------- */
 
-gmv_status cuda_staging_open(cuda_device *device, gmv_error *err)
+gmv_status gmv__cuda_staging_open(cuda_device *device, gmv_error *err)
 {
     cuda_staging *staging = &device->staging;
     void *bytes = NULL;
@@ -31,14 +31,14 @@ gmv_status cuda_staging_open(cuda_device *device, gmv_error *err)
     return GMV_OK;
 }
 
-void cuda_staging_close(cuda_device *device)
+void gmv__cuda_staging_close(cuda_device *device)
 {
     cuda_staging *staging = &device->staging;
     for (size_t i = 0; i < CUDA_STAGING_BUFFERS; i++)
         if (staging->buffers[i].done)
-            (void)cuda.event_destroy(staging->buffers[i].done);
+            (void)gmv__cuda.event_destroy(staging->buffers[i].done);
     if (staging->bytes)
-        (void)cuda.host_free(staging->bytes);
+        (void)gmv__cuda.host_free(staging->bytes);
 }
 
 /* Under the lock; NULL if none is free. */
@@ -120,7 +120,7 @@ static gmv_status transfer_begin(const cuda_transfer *transfer, uint64_t chunk, 
 static gmv_status transfer_end(const cuda_transfer *transfer, uint64_t chunk, gmv_error *err)
 {
     const cuda_staging_buffer *buffer = transfer->buffers[chunk % transfer->n_buffers];
-    GMV_TRY(cuda_wait(cuda_stream_device(transfer->stream), buffer->done, err));
+    GMV_TRY(gmv__cuda_wait(cuda_stream_device(transfer->stream), buffer->done, err));
     if (transfer->destination)
         memcpy(transfer->destination + chunk * CUDA_STAGING_NBYTES, buffer->bytes,
                transfer_chunk_nbytes(transfer, chunk));
@@ -147,15 +147,15 @@ static gmv_status transfer_run(cuda_transfer *transfer, gmv_error *err)
     transfer->n_buffers = staging_take(staging, wanted, transfer->buffers);
     gmv_status status = transfer_chunks(transfer, err);
     if (status != GMV_OK)
-        cuda_stream_abandon(&transfer->stream->base);
+        gmv__cuda_stream_abandon(&transfer->stream->base);
     staging_give(staging, transfer->buffers, transfer->n_buffers);
     return status;
 }
 
 /* ---- the calls ------------------------------------------------------------------------------ */
 
-gmv_status cuda_copy_in(gmv_stream *base, uint64_t destination, const void *source, uint64_t nbytes,
-                        gmv_error *err)
+gmv_status gmv__cuda_copy_in(gmv_stream *base, uint64_t destination, const void *source,
+                             uint64_t nbytes, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     cuda_device *device = cuda_stream_device(stream);
@@ -166,15 +166,15 @@ gmv_status cuda_copy_in(gmv_stream *base, uint64_t destination, const void *sour
             &(cuda_transfer){
                 .stream = stream, .source = source, .address = destination, .nbytes = nbytes},
             err);
-    GMV_TRY(cuda_stream_reserve(stream, (size_t)nbytes, &slice, err));
+    GMV_TRY(gmv__cuda_stream_reserve(stream, (size_t)nbytes, &slice, err));
     memcpy(slice.pinned, source, (size_t)nbytes);
     stream->busy = true;
     CUDA_TRY(device, copy_in(destination, slice.pinned, (size_t)nbytes, stream->handle), err);
     return GMV_OK;
 }
 
-gmv_status cuda_copy_out(gmv_stream *base, void *destination, uint64_t source, uint64_t nbytes,
-                         gmv_error *err)
+gmv_status gmv__cuda_copy_out(gmv_stream *base, void *destination, uint64_t source, uint64_t nbytes,
+                              gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     cuda_device *device = cuda_stream_device(stream);
@@ -185,15 +185,15 @@ gmv_status cuda_copy_out(gmv_stream *base, void *destination, uint64_t source, u
             &(cuda_transfer){
                 .stream = stream, .destination = destination, .address = source, .nbytes = nbytes},
             err);
-    GMV_TRY(cuda_stream_reserve(stream, (size_t)nbytes, &slice, err));
+    GMV_TRY(gmv__cuda_stream_reserve(stream, (size_t)nbytes, &slice, err));
     stream->busy = true;
     CUDA_TRY(device, copy_out(slice.pinned, source, (size_t)nbytes, stream->handle), err);
-    cuda_stream_deliver(stream, destination, slice.pinned, (size_t)nbytes);
+    gmv__cuda_stream_deliver(stream, destination, slice.pinned, (size_t)nbytes);
     return GMV_OK;
 }
 
-gmv_status cuda_copy_within(gmv_stream *base, uint64_t destination, uint64_t source,
-                            uint64_t nbytes, gmv_error *err)
+gmv_status gmv__cuda_copy_within(gmv_stream *base, uint64_t destination, uint64_t source,
+                                 uint64_t nbytes, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     cuda_device *device = cuda_stream_device(stream);
@@ -203,8 +203,8 @@ gmv_status cuda_copy_within(gmv_stream *base, uint64_t destination, uint64_t sou
     return GMV_OK;
 }
 
-gmv_status cuda_fill(gmv_stream *base, uint64_t destination, uint8_t value, uint64_t nbytes,
-                     gmv_error *err)
+gmv_status gmv__cuda_fill(gmv_stream *base, uint64_t destination, uint8_t value, uint64_t nbytes,
+                          gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     cuda_device *device = cuda_stream_device(stream);

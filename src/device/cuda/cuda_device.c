@@ -24,17 +24,17 @@ static bool device_read_free(cuda_device *device, int64_t *out_nbytes)
 {
     size_t free_nbytes = 0, total_nbytes = 0;
     cuuint64_t reserved = 0, used = 0;
-    if (cuda.memory_info(&free_nbytes, &total_nbytes) != CUDA_SUCCESS ||
-        cuda.pool_get(device->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) !=
+    if (gmv__cuda.memory_info(&free_nbytes, &total_nbytes) != CUDA_SUCCESS ||
+        gmv__cuda.pool_get(device->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) !=
             CUDA_SUCCESS ||
-        cuda.pool_get(device->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) != CUDA_SUCCESS)
+        gmv__cuda.pool_get(device->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) != CUDA_SUCCESS)
         return false;
     *out_nbytes = (int64_t)(free_nbytes + (reserved > used ? reserved - used : 0) +
-                            cuda_cache_nbytes(device));
+                            gmv__cuda_cache_nbytes(device));
     return true;
 }
 
-void cuda_account(cuda_device *device, int64_t nbytes_freed, bool now)
+void gmv__cuda_account(cuda_device *device, int64_t nbytes_freed, bool now)
 {
     int64_t time = gmv_clock_monotonic_ns();
     int64_t read = atomic_load_explicit(&device->free_read_ns, memory_order_relaxed);
@@ -64,26 +64,26 @@ static void cuda_device_refresh(gmv_device *base)
     cuda_device *device = cuda_device_of(base);
     size_t free_nbytes, total_nbytes;
     CUDA_SCOPE(device);
-    CUresult result = cuda.memory_info(&free_nbytes, &total_nbytes);
+    CUresult result = gmv__cuda.memory_info(&free_nbytes, &total_nbytes);
     if (result == CUDA_SUCCESS) {
-        cuda_account(device, 0, true);
+        gmv__cuda_account(device, 0, true);
         return;
     }
-    cuda_log("memory_info", result);
-    (void)cuda_is_lost(device, result);
+    gmv__cuda_log("memory_info", result);
+    (void)gmv__cuda_is_lost(device, result);
 }
 
 static void cuda_device_trim(gmv_device *base)
 {
     cuda_device *device = cuda_device_of(base);
     CUDA_SCOPE(device);
-    (void)cuda_cache_empty(device);
-    CUresult result = cuda.pool_trim(device->pool, 0);
+    (void)gmv__cuda_cache_empty(device);
+    CUresult result = gmv__cuda.pool_trim(device->pool, 0);
     if (result != CUDA_SUCCESS) {
-        cuda_log("pool_trim", result);
-        (void)cuda_is_lost(device, result);
+        gmv__cuda_log("pool_trim", result);
+        (void)gmv__cuda_is_lost(device, result);
     }
-    cuda_account(device, 0, true);
+    gmv__cuda_account(device, 0, true);
 }
 
 /* ---- what a device says of itself ----------------------------------------------------------- */
@@ -151,11 +151,11 @@ static gmv_status device_open_pool(cuda_device *device, size_t cache_nbytes_max,
     CUDA_TRY(device, pool_set(device->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep), err);
     CUDA_TRY(device, stream_create(&device->free_stream, CU_STREAM_NON_BLOCKING, 0), err);
     CUresult result =
-        cuda.pool_allocate(&address, POOL_WARM_NBYTES, device->pool, device->free_stream);
+        gmv__cuda.pool_allocate(&address, POOL_WARM_NBYTES, device->pool, device->free_stream);
     if (result == CUDA_SUCCESS)
         CUDA_TRY(device, pool_free(address, device->free_stream), err);
     else if (result != CUDA_ERROR_OUT_OF_MEMORY)
-        return cuda_fail(device, result, "pool_allocate", err);
+        return gmv__cuda_fail(device, result, "pool_allocate", err);
     return GMV_OK;
 }
 
@@ -168,17 +168,17 @@ static gmv_status device_open_context(cuda_device *device, gmv_error *err)
     device->priorities[GMV_STREAM_PRIORITY_DEFAULT] = (least + greatest) / 2;
     device->priorities[GMV_STREAM_PRIORITY_HIGHEST] = greatest;
     device->priorities[GMV_STREAM_PRIORITY_LOWEST] = least;
-    return cuda_kernels_load(device, err);
+    return gmv__cuda_kernels_load(device, err);
 }
 
 static gmv_status device_open_rest(cuda_device *device, size_t cache_nbytes_max, gmv_error *err)
 {
     CUDA_SCOPE(device);
-    cuda_cache_open(device, cache_nbytes_max);
+    gmv__cuda_cache_open(device, cache_nbytes_max);
     GMV_TRY(device_open_pool(device, cache_nbytes_max, err));
-    GMV_TRY(cuda_staging_open(device, err));
-    GMV_TRY(cuda_handles_learn(device, err));
-    cuda_account(device, 0, true);
+    GMV_TRY(gmv__cuda_staging_open(device, err));
+    GMV_TRY(gmv__cuda_handles_learn(device, err));
+    gmv__cuda_account(device, 0, true);
     return GMV_OK;
 }
 
@@ -188,20 +188,20 @@ static void cuda_device_close(gmv_device *base)
     cuda_device *device = cuda_device_of(base);
     bool lost = gmv_device_is_lost(base, NULL);
     if (lost)
-        (void)cuda_cache_empty(device);
+        (void)gmv__cuda_cache_empty(device);
     if (device->context && !lost) {
         CUDA_SCOPE(device);
-        (void)cuda_cache_empty(device);
-        cuda_staging_close(device);
+        (void)gmv__cuda_cache_empty(device);
+        gmv__cuda_staging_close(device);
         if (device->free_stream)
-            (void)cuda.stream_destroy(device->free_stream);
+            (void)gmv__cuda.stream_destroy(device->free_stream);
         if (device->pool)
-            (void)cuda.pool_destroy(device->pool);
+            (void)gmv__cuda.pool_destroy(device->pool);
         if (device->module)
-            (void)cuda.module_unload(device->module);
+            (void)gmv__cuda.module_unload(device->module);
     }
     if (device->context && !lost)
-        (void)cuda.context_release(device->handle);
+        (void)gmv__cuda.context_release(device->handle);
     pthread_cond_destroy(&device->staging.given_back);
     pthread_mutex_destroy(&device->staging.lock);
     pthread_mutex_destroy(&device->cache.lock);
@@ -232,49 +232,49 @@ static const gmv_backend_ops cuda_ops = {
     .device_import_mappings = cuda_device_import_mappings,
     .device_refresh = cuda_device_refresh,
     .device_trim = cuda_device_trim,
-    .memory_allocate = cuda_memory_allocate,
-    .memory_free = cuda_memory_free,
+    .memory_allocate = gmv__cuda_memory_allocate,
+    .memory_free = gmv__cuda_memory_free,
     .memory_host_pointer = cuda_memory_host_pointer,
     .memory_is_lost = cuda_memory_is_lost,
-    .memory_retire = cuda_memory_retire,
-    .memory_export = cuda_memory_export,
+    .memory_retire = gmv__cuda_memory_retire,
+    .memory_export = gmv__cuda_memory_export,
     .memory_import_shm = cuda_memory_import_shm,
-    .memory_import_ipc = cuda_memory_import_ipc,
-    .stream_create = cuda_stream_create,
-    .stream_destroy = cuda_stream_destroy,
-    .stream_use = cuda_stream_use,
-    .stream_finish = cuda_stream_finish,
-    .stream_abandon = cuda_stream_abandon,
-    .stream_wait_event = cuda_stream_wait_event,
-    .copy_in = cuda_copy_in,
-    .copy_out = cuda_copy_out,
-    .copy_within = cuda_copy_within,
-    .fill = cuda_fill,
-    .valid_if = cuda_valid_if,
-    .bits_to_bools = cuda_bits_to_bools,
-    .copy_bits = cuda_copy_bits,
-    .set_bits = cuda_set_bits,
-    .combine_bits = cuda_combine_bits,
-    .count_bits = cuda_count_bits,
-    .find_bit = cuda_find_bit,
-    .check_indices = cuda_check_indices,
-    .sequence = cuda_sequence,
-    .gather = cuda_gather,
-    .copy_pieces = cuda_copy_pieces,
-    .split_bounds = cuda_split_bounds,
-    .split = cuda_split,
-    .statistics = cuda_statistics,
-    .compare = cuda_compare,
-    .histogram = cuda_histogram,
-    .hash_blocks = cuda_hash_blocks,
-    .crc32c = cuda_crc32c,
+    .memory_import_ipc = gmv__cuda_memory_import_ipc,
+    .stream_create = gmv__cuda_stream_create,
+    .stream_destroy = gmv__cuda_stream_destroy,
+    .stream_use = gmv__cuda_stream_use,
+    .stream_finish = gmv__cuda_stream_finish,
+    .stream_abandon = gmv__cuda_stream_abandon,
+    .stream_wait_event = gmv__cuda_stream_wait_event,
+    .copy_in = gmv__cuda_copy_in,
+    .copy_out = gmv__cuda_copy_out,
+    .copy_within = gmv__cuda_copy_within,
+    .fill = gmv__cuda_fill,
+    .valid_if = gmv__cuda_valid_if,
+    .bits_to_bools = gmv__cuda_bits_to_bools,
+    .copy_bits = gmv__cuda_copy_bits,
+    .set_bits = gmv__cuda_set_bits,
+    .combine_bits = gmv__cuda_combine_bits,
+    .count_bits = gmv__cuda_count_bits,
+    .find_bit = gmv__cuda_find_bit,
+    .check_indices = gmv__cuda_check_indices,
+    .sequence = gmv__cuda_sequence,
+    .gather = gmv__cuda_gather,
+    .copy_pieces = gmv__cuda_copy_pieces,
+    .split_bounds = gmv__cuda_split_bounds,
+    .split = gmv__cuda_split,
+    .statistics = gmv__cuda_statistics,
+    .compare = gmv__cuda_compare,
+    .histogram = gmv__cuda_histogram,
+    .hash_blocks = gmv__cuda_hash_blocks,
+    .crc32c = gmv__cuda_crc32c,
 };
 
 gmv_status gmv_cuda_device_count(int32_t *out_count, gmv_error *err)
 {
     int count = 0;
     *out_count = 0;
-    GMV_TRY(cuda_driver_open(err));
+    GMV_TRY(gmv__cuda_driver_open(err));
     CUDA_TRY(NULL, device_count(&count), err);
     *out_count = count;
     return GMV_OK;
@@ -303,7 +303,7 @@ gmv_status gmv_device_open_cuda(const gmv_device_options *options, gmv_device **
     cuda_device *device = gmv_calloc(1, sizeof *device);
     if (!device)
         return gmv_fail_no_memory(err);
-    gmv_device_init(&device->base, &cuda_ops);
+    gmv__device_init(&device->base, &cuda_ops);
     device->job_deadline_ms = options->job_deadline_ms;
     pthread_mutex_init(&device->staging.lock, NULL);
     pthread_cond_init(&device->staging.given_back, NULL);

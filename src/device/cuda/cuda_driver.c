@@ -9,7 +9,7 @@
 
 #include <gmv/base/log.h>
 
-cuda_driver cuda;
+cuda_driver gmv__cuda;
 
 static pthread_once_t driver_once = PTHREAD_ONCE_INIT;
 static char driver_problem[192]; /* "" when it is open */
@@ -30,7 +30,7 @@ static const char *driver_fetch(void *library)
         void *address = dlsym(library, driver_symbols[i].name);
         if (!address)
             return driver_symbols[i].name;
-        memcpy((char *)&cuda + driver_symbols[i].offset, &address, sizeof address);
+        memcpy((char *)&gmv__cuda + driver_symbols[i].offset, &address, sizeof address);
     }
     return NULL;
 }
@@ -51,18 +51,18 @@ static void driver_open_once(void)
         dlclose(library);
         return;
     }
-    CUresult result = cuda.init(0);
+    CUresult result = gmv__cuda.init(0);
     if (result == CUDA_SUCCESS)
         return;
     const char *name = NULL;
-    (void)cuda.error_name(result, &name);
+    (void)gmv__cuda.error_name(result, &name);
     snprintf(driver_problem, sizeof driver_problem,
              result == CUDA_ERROR_NO_DEVICE ? "the NVIDIA driver finds no device (%s)"
                                             : "the NVIDIA driver cannot be initialized (%s)",
              name ? name : "no reason given");
 }
 
-gmv_status cuda_driver_open(gmv_error *err)
+gmv_status gmv__cuda_driver_open(gmv_error *err)
 {
     (void)pthread_once(&driver_once, driver_open_once);
     if (driver_problem[0])

@@ -102,8 +102,8 @@ typedef struct cuda_driver {
 } cuda_driver;
 #undef CUDA_DRIVER_MEMBER
 
-/* The driver's calls; all are set once cuda_driver_open has succeeded. */
-extern cuda_driver cuda;
+/* The driver's calls; all are set once gmv__cuda_driver_open has succeeded. */
+extern cuda_driver gmv__cuda;
 
 /*
  * Opens and initializes the driver: the first call does, the others wait and learn the outcome.
@@ -112,6 +112,6 @@ extern cuda_driver cuda;
  * @retval GMV_ERR_BACKEND_UNSUPPORTED  no driver, one that lacks a call (which is named), or one
  * that cannot be initialized
  */
-gmv_status cuda_driver_open(gmv_error *err);
+gmv_status gmv__cuda_driver_open(gmv_error *err);
 
 #endif

@@ -31,16 +31,16 @@ static const lost_row lost_rows[] = {
     {CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, "the driver has been replaced while it was running"},
 };
 
-void cuda_log(const char *what, CUresult result)
+void gmv__cuda_log(const char *what, CUresult result)
 {
     const char *name = NULL;
-    if (gmv_log_enabled(GMV_LOG_DEBUG) && cuda.error_name(result, &name) != CUDA_SUCCESS)
+    if (gmv_log_enabled(GMV_LOG_DEBUG) && gmv__cuda.error_name(result, &name) != CUDA_SUCCESS)
         name = NULL;
     gmv_log(GMV_LOG_DEBUG, "cuda", gmv_log_text("call", what),
             gmv_log_text("error", name ? name : "unknown"), gmv_log_int("code", (int64_t)result));
 }
 
-bool cuda_is_lost(cuda_device *device, CUresult result)
+bool gmv__cuda_is_lost(cuda_device *device, CUresult result)
 {
     for (size_t i = 0; i < sizeof lost_rows / sizeof lost_rows[0]; i++) {
         if (lost_rows[i].result != result)
@@ -51,11 +51,11 @@ bool cuda_is_lost(cuda_device *device, CUresult result)
     return false;
 }
 
-gmv_status cuda_fail(cuda_device *device, CUresult result, const char *what, gmv_error *err)
+gmv_status gmv__cuda_fail(cuda_device *device, CUresult result, const char *what, gmv_error *err)
 {
-    cuda_log(what, result);
-    if (device && cuda_is_lost(device, result))
-        return gmv_device_fail_lost(&device->base, err);
+    gmv__cuda_log(what, result);
+    if (device && gmv__cuda_is_lost(device, result))
+        return gmv__device_fail_lost(&device->base, err);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return gmv_fail(err, GMV_ERR_DEVICE_OUT_OF_MEMORY, NULL,
                         "the device has no memory left for this; delete handles that are no "

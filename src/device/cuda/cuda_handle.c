@@ -68,10 +68,10 @@ static CUresult memory_learn(cuda_device *device)
 {
     CUdeviceptr address = 0;
     CUipcMemHandle handle;
-    CUresult result = cuda.memory_allocate(&address, HANDLE_PROBE_NBYTES);
+    CUresult result = gmv__cuda.memory_allocate(&address, HANDLE_PROBE_NBYTES);
     if (result != CUDA_SUCCESS)
         return result;
-    result = cuda.ipc_export(&handle, address);
+    result = gmv__cuda.ipc_export(&handle, address);
     if (result == CUDA_SUCCESS) {
         memory_layout layout = memory_read((const uint8_t *)&handle);
         device->knows_memory_handles = layout.process == (uint32_t)getpid() && layout.none == 0 &&
@@ -79,9 +79,9 @@ static CUresult memory_learn(cuda_device *device)
                                        layout.object != 0 && layout.rest == 0;
         device->gpu_in_handles = layout.gpu;
     }
-    if (cuda_is_lost(device, result))
+    if (gmv__cuda_is_lost(device, result))
         return result;
-    CUresult freed = cuda.memory_free(address);
+    CUresult freed = gmv__cuda.memory_free(address);
     return result != CUDA_SUCCESS ? result : freed;
 }
 
@@ -89,56 +89,59 @@ static CUresult event_learn(cuda_device *device)
 {
     CUevent event = NULL;
     CUipcEventHandle handle;
-    CUresult result = cuda.event_create(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+    CUresult result =
+        gmv__cuda.event_create(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
     if (result != CUDA_SUCCESS)
         return result;
-    result = cuda.ipc_export_event(&handle, event);
+    result = gmv__cuda.ipc_export_event(&handle, event);
     if (result == CUDA_SUCCESS) {
         event_layout layout;
         memcpy(&layout, &handle, sizeof layout);
         device->knows_event_handles =
             layout.process == (uint64_t)getpid() && event_is_sound(&layout);
     }
-    if (cuda_is_lost(device, result))
+    if (gmv__cuda_is_lost(device, result))
         return result;
-    CUresult destroyed = cuda.event_destroy(event);
+    CUresult destroyed = gmv__cuda.event_destroy(event);
     return result != CUDA_SUCCESS ? result : destroyed;
 }
 
 /* A system without such handles opens none, so nothing need be known of them there. */
-gmv_status cuda_handles_learn(cuda_device *device, gmv_error *err)
+gmv_status gmv__cuda_handles_learn(cuda_device *device, gmv_error *err)
 {
     CUresult result = memory_learn(device);
     if (result == CUDA_SUCCESS)
         result = event_learn(device);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_SUPPORTED)
-        return cuda_fail(device, result, "ipc_export", err);
+        return gmv__cuda_fail(device, result, "ipc_export", err);
     if (!device->knows_memory_handles || !device->knows_event_handles)
         gmv_log(GMV_LOG_INFO, "cuda_handles",
                 gmv_log_text("layout", "another one; damaged handles are left to the driver"));
     return GMV_OK;
 }
 
-bool cuda_handle_is_event(const cuda_device *device, const uint8_t handle[GMV_IPC_HANDLE_NBYTES])
+bool gmv__cuda_handle_is_event(const cuda_device *device,
+                               const uint8_t handle[GMV_IPC_HANDLE_NBYTES])
 {
     event_layout layout;
     memcpy(&layout, handle, sizeof layout);
     return !device->knows_event_handles || event_is_sound(&layout);
 }
 
-bool cuda_handle_is_local(const cuda_device *device, const uint8_t handle[GMV_IPC_HANDLE_NBYTES])
+bool gmv__cuda_handle_is_local(const cuda_device *device,
+                               const uint8_t handle[GMV_IPC_HANDLE_NBYTES])
 {
     return !device->knows_memory_handles || memory_read(handle).gpu == device->gpu_in_handles;
 }
 
-uint64_t cuda_handle_key(const uint8_t handle[GMV_IPC_HANDLE_NBYTES])
+uint64_t gmv__cuda_handle_key(const uint8_t handle[GMV_IPC_HANDLE_NBYTES])
 {
     memory_layout layout = memory_read(handle);
     return (uint64_t)layout.client << 32 | layout.object;
 }
 
-bool cuda_handles_agree(const cuda_device *device, const uint8_t a[GMV_IPC_HANDLE_NBYTES],
-                        const uint8_t b[GMV_IPC_HANDLE_NBYTES])
+bool gmv__cuda_handles_agree(const cuda_device *device, const uint8_t a[GMV_IPC_HANDLE_NBYTES],
+                             const uint8_t b[GMV_IPC_HANDLE_NBYTES])
 {
     memory_layout x = memory_read(a), y = memory_read(b);
     if (!device->knows_memory_handles || x.client != y.client || x.object != y.object)

@@ -2,7 +2,7 @@
 /* Launches of the kernels for integers that say where things are. */
 #include "device/cuda/cuda_priv.h"
 
-gmv_status cuda_check_indices(gmv_stream *base, const gmv_check_indices *args, gmv_error *err)
+gmv_status gmv__cuda_check_indices(gmv_stream *base, const gmv_check_indices *args, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     cuda_indices_args launch = {
@@ -21,12 +21,12 @@ gmv_status cuda_check_indices(gmv_stream *base, const gmv_check_indices *args, g
         return GMV_OK;
     }
     CUDA_SCOPE(cuda_stream_device(stream));
-    GMV_TRY(cuda_stream_result(stream, args->out_index, &launch.result, err));
-    return cuda_kernel_launch(stream, CUDA_KERNEL_check_indices, &launch, launch.n,
-                              GMV_CUDA_INDICES_TILE, err);
+    GMV_TRY(gmv__cuda_stream_result(stream, args->out_index, &launch.result, err));
+    return gmv__cuda_kernel_launch(stream, CUDA_KERNEL_check_indices, &launch, launch.n,
+                                   GMV_CUDA_INDICES_TILE, err);
 }
 
-gmv_status cuda_sequence(gmv_stream *base, const gmv_sequence *args, gmv_error *err)
+gmv_status gmv__cuda_sequence(gmv_stream *base, const gmv_sequence *args, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     cuda_sequence_args launch = {
@@ -34,6 +34,6 @@ gmv_status cuda_sequence(gmv_stream *base, const gmv_sequence *args, gmv_error *
     if (args->n == 0)
         return GMV_OK;
     CUDA_SCOPE(cuda_stream_device(stream));
-    return cuda_kernel_launch(stream, CUDA_KERNEL_sequence, &launch, launch.n,
-                              GMV_CUDA_SEQUENCE_TILE, err);
+    return gmv__cuda_kernel_launch(stream, CUDA_KERNEL_sequence, &launch, launch.n,
+                                   GMV_CUDA_SEQUENCE_TILE, err);
 }

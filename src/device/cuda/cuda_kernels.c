@@ -12,7 +12,7 @@
 #include "device/cuda/cuda_priv.h"
 
 /* Made from kernels/all.cu. */
-extern const unsigned char gmv_cuda_fatbin[];
+extern const unsigned char gmv__cuda_fatbin[];
 
 /* What leaves a number for the host comes first in the list of kernels, but for one. */
 static uint64_t kernel_blocks_max(cuda_kernel kernel)
@@ -32,8 +32,8 @@ static gmv_status kernels_fail(cuda_device *device, CUresult result, gmv_error *
     const gmv_device_info *info = &device->base.info;
     if (result != CUDA_ERROR_NO_BINARY_FOR_GPU && result != CUDA_ERROR_INVALID_PTX &&
         result != CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
-        return cuda_fail(device, result, "module_load", err);
-    cuda_log("module_load", result);
+        return gmv__cuda_fail(device, result, "module_load", err);
+    gmv__cuda_log("module_load", result);
     return gmv_fail(err, GMV_ERR_BACKEND_UNSUPPORTED, NULL,
                     "this gmvd has no kernels for %s (compute capability %s, driver for CUDA %s); "
                     "build it for that one, or install a newer driver",
@@ -41,10 +41,10 @@ static gmv_status kernels_fail(cuda_device *device, CUresult result, gmv_error *
 }
 
 /* Asking for an attribute has the driver load each kernel now and not at its first launch. */
-gmv_status cuda_kernels_load(cuda_device *device, gmv_error *err)
+gmv_status gmv__cuda_kernels_load(cuda_device *device, gmv_error *err)
 {
     int version = 0;
-    CUresult result = cuda.module_load(&device->module, gmv_cuda_fatbin);
+    CUresult result = gmv__cuda.module_load(&device->module, gmv__cuda_fatbin);
     if (result != CUDA_SUCCESS)
         return kernels_fail(device, result, err);
     for (size_t i = 0; i < CUDA_KERNEL_COUNT; i++) {
@@ -58,8 +58,8 @@ gmv_status cuda_kernels_load(cuda_device *device, gmv_error *err)
     return GMV_OK;
 }
 
-gmv_status cuda_kernel_launch(cuda_stream *stream, cuda_kernel kernel, const void *args,
-                              uint64_t total, uint64_t tile, gmv_error *err)
+gmv_status gmv__cuda_kernel_launch(cuda_stream *stream, cuda_kernel kernel, const void *args,
+                                   uint64_t total, uint64_t tile, gmv_error *err)
 {
     cuda_device *device = cuda_stream_device(stream);
     uint64_t blocks = total / tile + (total % tile != 0);
@@ -68,9 +68,10 @@ gmv_status cuda_kernel_launch(cuda_stream *stream, cuda_kernel kernel, const voi
         return gmv_fail(err, GMV_ERR_INTERNAL, NULL, "%llu blocks are more than a device takes",
                         (unsigned long long)blocks);
     stream->busy = true;
-    CUresult result = cuda.launch(device->kernels[kernel], (unsigned)blocks, 1, 1, GMV_CUDA_THREADS,
-                                  1, 1, 0, stream->handle, parameters, NULL);
-    return result == CUDA_SUCCESS ? GMV_OK : cuda_fail(device, result, kernel_names[kernel], err);
+    CUresult result = gmv__cuda.launch(device->kernels[kernel], (unsigned)blocks, 1, 1,
+                                       GMV_CUDA_THREADS, 1, 1, 0, stream->handle, parameters, NULL);
+    return result == CUDA_SUCCESS ? GMV_OK
+                                  : gmv__cuda_fail(device, result, kernel_names[kernel], err);
 }
 
 static cuda_bits bits_of(gmv_bits bits)
@@ -80,7 +81,7 @@ static cuda_bits bits_of(gmv_bits bits)
 
 /* ---- elements to bits and back -------------------------------------------------------------- */
 
-gmv_status cuda_valid_if(gmv_stream *base, const gmv_valid_if *args, gmv_error *err)
+gmv_status gmv__cuda_valid_if(gmv_stream *base, const gmv_valid_if *args, gmv_error *err)
 {
     static const cuda_kernel kernels[] = {
         [GMV_PREDICATE_NONZERO_BYTE] = CUDA_KERNEL_valid_bytes,
@@ -104,12 +105,12 @@ gmv_status cuda_valid_if(gmv_stream *base, const gmv_valid_if *args, gmv_error *
             *args->out_null_count = 0;
         return GMV_OK;
     }
-    GMV_TRY(cuda_stream_result(stream, args->out_null_count, &launch.null_count, err));
-    return cuda_kernel_launch(stream, kernels[args->predicate], &launch, 8 * args->output_nbytes,
-                              tiles[args->predicate], err);
+    GMV_TRY(gmv__cuda_stream_result(stream, args->out_null_count, &launch.null_count, err));
+    return gmv__cuda_kernel_launch(stream, kernels[args->predicate], &launch,
+                                   8 * args->output_nbytes, tiles[args->predicate], err);
 }
 
-gmv_status cuda_bits_to_bools(gmv_stream *base, const gmv_bits_to_bools *args, gmv_error *err)
+gmv_status gmv__cuda_bits_to_bools(gmv_stream *base, const gmv_bits_to_bools *args, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     cuda_bools_args launch = {
@@ -117,16 +118,16 @@ gmv_status cuda_bits_to_bools(gmv_stream *base, const gmv_bits_to_bools *args, g
     if (args->n == 0)
         return GMV_OK;
     if (args->bits.address == 0)
-        return cuda_fill(base, args->output, 1, (uint64_t)args->n, err);
+        return gmv__cuda_fill(base, args->output, 1, (uint64_t)args->n, err);
     CUDA_SCOPE(cuda_stream_device(stream));
-    return cuda_kernel_launch(stream, CUDA_KERNEL_bits_to_bools, &launch,
-                              args->output % 16 + launch.n, GMV_CUDA_BOOLS_TILE, err);
+    return gmv__cuda_kernel_launch(stream, CUDA_KERNEL_bits_to_bools, &launch,
+                                   args->output % 16 + launch.n, GMV_CUDA_BOOLS_TILE, err);
 }
 
 /* ---- bits to bits --------------------------------------------------------------------------- */
 
 /* More inputs than one launch takes: the output of each is the first input of the next. */
-gmv_status cuda_combine_bits(gmv_stream *base, const gmv_combine_bits *args, gmv_error *err)
+gmv_status gmv__cuda_combine_bits(gmv_stream *base, const gmv_combine_bits *args, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     cuda_combine_args launch = {.is_or = args->operation == GMV_BITS_OR,
@@ -146,28 +147,28 @@ gmv_status cuda_combine_bits(gmv_stream *base, const gmv_combine_bits *args, gmv
         while (done < args->n_inputs && launch.n_inputs < GMV_CUDA_INPUTS_MAX)
             launch.inputs[launch.n_inputs++] = bits_of(args->inputs[done++]);
         if (done == args->n_inputs)
-            GMV_TRY(cuda_stream_result(stream, args->out_set_count, &launch.set_count, err));
-        GMV_TRY(cuda_kernel_launch(stream, CUDA_KERNEL_combine_bits, &launch, args->output_nbytes,
-                                   GMV_CUDA_TILE, err));
+            GMV_TRY(gmv__cuda_stream_result(stream, args->out_set_count, &launch.set_count, err));
+        GMV_TRY(gmv__cuda_kernel_launch(stream, CUDA_KERNEL_combine_bits, &launch,
+                                        args->output_nbytes, GMV_CUDA_TILE, err));
     }
     return GMV_OK;
 }
 
-gmv_status cuda_copy_bits(gmv_stream *base, const gmv_copy_bits *args, gmv_error *err)
+gmv_status gmv__cuda_copy_bits(gmv_stream *base, const gmv_copy_bits *args, gmv_error *err)
 {
-    return cuda_combine_bits(base,
-                             &(gmv_combine_bits){.operation = GMV_BITS_AND,
-                                                 .inputs = &args->bits,
-                                                 .n_inputs = 1,
-                                                 .n = args->n,
-                                                 .output = args->output,
-                                                 .output_nbytes = args->output_nbytes,
-                                                 .out_set_count = args->out_set_count},
-                             err);
+    return gmv__cuda_combine_bits(base,
+                                  &(gmv_combine_bits){.operation = GMV_BITS_AND,
+                                                      .inputs = &args->bits,
+                                                      .n_inputs = 1,
+                                                      .n = args->n,
+                                                      .output = args->output,
+                                                      .output_nbytes = args->output_nbytes,
+                                                      .out_set_count = args->out_set_count},
+                                  err);
 }
 
 /* The bytes in between are the driver's to fill; a kernel does those that keep some bits. */
-gmv_status cuda_set_bits(gmv_stream *base, const gmv_set_bits *args, gmv_error *err)
+gmv_status gmv__cuda_set_bits(gmv_stream *base, const gmv_set_bits *args, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     uint64_t begin = (uint64_t)args->range.begin, end = (uint64_t)args->range.end;
@@ -189,13 +190,13 @@ gmv_status cuda_set_bits(gmv_stream *base, const gmv_set_bits *args, gmv_error *
             launch.masks[1] = to_end;
         }
         if (first < last)
-            GMV_TRY(
-                cuda_fill(base, args->address + first, args->valid ? 0xff : 0, last - first, err));
+            GMV_TRY(gmv__cuda_fill(base, args->address + first, args->valid ? 0xff : 0,
+                                   last - first, err));
     }
     if (!launch.addresses[0] && !launch.addresses[1])
         return GMV_OK;
     CUDA_SCOPE(cuda_stream_device(stream));
-    return cuda_kernel_launch(stream, CUDA_KERNEL_set_edges, &launch, 1, 1, err);
+    return gmv__cuda_kernel_launch(stream, CUDA_KERNEL_set_edges, &launch, 1, 1, err);
 }
 
 /* ---- reading bits --------------------------------------------------------------------------- */
@@ -218,8 +219,8 @@ static gmv_status scan_launch(cuda_stream *stream, cuda_kernel kernel, cuda_bits
     cuda_scan_args launch = {.bits = bits, .n = n};
     uint64_t before = kernel == CUDA_KERNEL_count_bits ? bits_before(bits) : 0;
     uint64_t pieces = (before + n + 127) / 128;
-    GMV_TRY(cuda_stream_result(stream, out, &launch.result, err));
-    return cuda_kernel_launch(stream, kernel, &launch, pieces, GMV_CUDA_SCAN_TILE / 16, err);
+    GMV_TRY(gmv__cuda_stream_result(stream, out, &launch.result, err));
+    return gmv__cuda_kernel_launch(stream, kernel, &launch, pieces, GMV_CUDA_SCAN_TILE / 16, err);
 }
 
 /* What needs no kernel; false if the range does. */
@@ -252,8 +253,8 @@ static gmv_status batch_begin(cuda_stream *stream, cuda_batch *batch, size_t n_i
 {
     size_t counters_nbytes = n_items * sizeof(uint64_t);
     *batch = (cuda_batch){.n_pieces_max = n_items, .tile = tile, .n_counters = n_items};
-    GMV_TRY(cuda_stream_reserve(stream, counters_nbytes + n_items * sizeof(cuda_piece),
-                                &batch->slice, err));
+    GMV_TRY(gmv__cuda_stream_reserve(stream, counters_nbytes + n_items * sizeof(cuda_piece),
+                                     &batch->slice, err));
     memset(batch->slice.pinned, 0, counters_nbytes);
     batch->pieces = (cuda_piece *)(void *)(batch->slice.pinned + counters_nbytes);
     return GMV_OK;
@@ -285,8 +286,8 @@ static gmv_status batch_run(cuda_stream *stream, const cuda_batch *batch, cuda_k
              copy_in(batch->slice.scratch, batch->slice.pinned,
                      counters_nbytes + batch->n * sizeof(cuda_piece), stream->handle),
              err);
-    GMV_TRY(
-        cuda_kernel_launch(stream, kernel, &launch, batch->n_tiles, GMV_CUDA_THREADS / 32, err));
+    GMV_TRY(gmv__cuda_kernel_launch(stream, kernel, &launch, batch->n_tiles, GMV_CUDA_THREADS / 32,
+                                    err));
     if (counted)
         CUDA_TRY(
             device,
@@ -309,11 +310,12 @@ static gmv_status count_batch(cuda_stream *stream, const gmv_count_bits *args, s
                       (bits_before(bits) + length + 7) / 8, true);
     }
     GMV_TRY(batch_run(stream, &batch, CUDA_KERNEL_count_ranges, true, err));
-    cuda_stream_deliver(stream, &args->out_counts[first], batch.slice.pinned, n * sizeof(int64_t));
+    gmv__cuda_stream_deliver(stream, &args->out_counts[first], batch.slice.pinned,
+                             n * sizeof(int64_t));
     return GMV_OK;
 }
 
-gmv_status cuda_count_bits(gmv_stream *base, const gmv_count_bits *args, gmv_error *err)
+gmv_status gmv__cuda_count_bits(gmv_stream *base, const gmv_count_bits *args, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     if (!args->out_counts || args->n_ranges == 0)
@@ -336,7 +338,7 @@ gmv_status cuda_count_bits(gmv_stream *base, const gmv_count_bits *args, gmv_err
     return GMV_OK;
 }
 
-gmv_status cuda_find_bit(gmv_stream *base, const gmv_find_bit *args, gmv_error *err)
+gmv_status gmv__cuda_find_bit(gmv_stream *base, const gmv_find_bit *args, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     uint64_t n = range_length(args->range);
@@ -508,10 +510,10 @@ static gmv_status transpose_launch(cuda_stream *stream, const cuda_transpose_arg
         [8] = CUDA_KERNEL_transpose_8,
     };
     CUDA_SCOPE(cuda_stream_device(stream));
-    return cuda_kernel_launch(stream, kernels[unit], launch, tiles, 1, err);
+    return gmv__cuda_kernel_launch(stream, kernels[unit], launch, tiles, 1, err);
 }
 
-gmv_status cuda_gather(gmv_stream *base, const gmv_gather *args, gmv_error *err)
+gmv_status gmv__cuda_gather(gmv_stream *base, const gmv_gather *args, gmv_error *err)
 {
     static const cuda_kernel kernels[17] = {
         [1] = CUDA_KERNEL_gather_1, [2] = CUDA_KERNEL_gather_2,   [4] = CUDA_KERNEL_gather_4,
@@ -525,13 +527,13 @@ gmv_status cuda_gather(gmv_stream *base, const gmv_gather *args, gmv_error *err)
         return gmv_fail(err, GMV_ERR_INTERNAL, NULL, "no element has %lld bytes",
                         (long long)args->itemsize);
     if (!args->layout->has_strides)
-        return cuda_copy_within(base, args->output,
-                                args->address + (uint64_t)(args->first * args->itemsize),
-                                (uint64_t)(args->count * args->itemsize), err);
+        return gmv__cuda_copy_within(base, args->output,
+                                     args->address + (uint64_t)(args->first * args->itemsize),
+                                     (uint64_t)(args->count * args->itemsize), err);
     uint64_t unit = gather_plan(&launch, args);
     if (launch.ndim == 1 && launch.strides[0] == (int64_t)unit)
-        return cuda_copy_within(base, launch.output, launch.address + launch.first * unit,
-                                launch.count * unit, err);
+        return gmv__cuda_copy_within(base, launch.output, launch.address + launch.first * unit,
+                                     launch.count * unit, err);
     cuda_transpose_args transpose = {0};
     uint64_t tiles;
     if (transpose_plan(&transpose, &launch, unit, &tiles))
@@ -539,8 +541,8 @@ gmv_status cuda_gather(gmv_stream *base, const gmv_gather *args, gmv_error *err)
     unit = gather_widen(&launch, unit);
     launch.narrow = gather_is_narrow(&launch);
     CUDA_SCOPE(cuda_stream_device(stream));
-    return cuda_kernel_launch(stream, kernels[unit], &launch, launch.count,
-                              GMV_CUDA_THREADS * GMV_CUDA_PIECES, err);
+    return gmv__cuda_kernel_launch(stream, kernels[unit], &launch, launch.count,
+                                   GMV_CUDA_THREADS * GMV_CUDA_PIECES, err);
 }
 
 /* ---- packed tables -------------------------------------------------------------------------- */
@@ -576,7 +578,7 @@ static gmv_status pieces_batch(cuda_stream *stream, const gmv_copy_piece *pieces
     }
     GMV_TRY(batch_run(stream, &batch, CUDA_KERNEL_copy_pieces, counted, err));
     if (counted)
-        cuda_stream_deliver_counts(stream, pieces, batch.slice.pinned, n);
+        gmv__cuda_stream_deliver_counts(stream, pieces, batch.slice.pinned, n);
     return GMV_OK;
 }
 
@@ -584,7 +586,7 @@ static gmv_status pieces_batch(cuda_stream *stream, const gmv_copy_piece *pieces
 static gmv_status piece_alone(gmv_stream *base, const gmv_copy_piece *piece, gmv_error *err)
 {
     cuda_piece one = piece_of(piece);
-    return cuda_copy_bits(
+    return gmv__cuda_copy_bits(
         base,
         &(gmv_copy_bits){.bits = {one.bits.address, (int64_t)one.bits.offset},
                          .n = (int64_t)one.n,
@@ -594,8 +596,8 @@ static gmv_status piece_alone(gmv_stream *base, const gmv_copy_piece *piece, gmv
         err);
 }
 
-gmv_status cuda_copy_pieces(gmv_stream *base, const gmv_copy_piece *pieces, size_t n,
-                            gmv_error *err)
+gmv_status gmv__cuda_copy_pieces(gmv_stream *base, const gmv_copy_piece *pieces, size_t n,
+                                 gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     if (n == 1 && !pieces->offset_width)

@@ -28,15 +28,16 @@ static gmv_status memory_take(cuda_device *device, cuda_stream *stream, cuda_mem
 {
     CUdeviceptr address = 0;
     bool exportable = memory->base.kind == GMV_MEMORY_EXPORTABLE;
-    CUresult result = exportable ? cuda.memory_allocate(&address, memory->reserved_nbytes)
-                                 : cuda.pool_allocate(&address, memory->reserved_nbytes,
-                                                      device->pool, stream->handle);
+    CUresult result = exportable ? gmv__cuda.memory_allocate(&address, memory->reserved_nbytes)
+                                 : gmv__cuda.pool_allocate(&address, memory->reserved_nbytes,
+                                                           device->pool, stream->handle);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-        cuda_account(device, 0, true);
+        gmv__cuda_account(device, 0, true);
         return memory_fail(device, memory->base.nbytes, err);
     }
     if (result != CUDA_SUCCESS)
-        return cuda_fail(device, result, exportable ? "memory_allocate" : "pool_allocate", err);
+        return gmv__cuda_fail(device, result, exportable ? "memory_allocate" : "pool_allocate",
+                              err);
     stream->busy = true;
     memory->base.address = address;
     atomic_fetch_sub(&device->free_nbytes, (int64_t)memory->reserved_nbytes); /* asks nobody */
@@ -47,24 +48,24 @@ static void memory_check_freed(cuda_device *device, CUresult result, const char 
 {
     if (result == CUDA_SUCCESS)
         return;
-    cuda_log(what, result);
-    (void)cuda_is_lost(device, result);
+    gmv__cuda_log(what, result);
+    (void)gmv__cuda_is_lost(device, result);
 }
 
-void cuda_pool_give(cuda_device *device, CUdeviceptr address)
+void gmv__cuda_pool_give(cuda_device *device, CUdeviceptr address)
 {
     if (!gmv_device_is_lost(&device->base, NULL))
-        memory_check_freed(device, cuda.pool_free(address, device->free_stream), "pool_free");
+        memory_check_freed(device, gmv__cuda.pool_free(address, device->free_stream), "pool_free");
 }
 
 static void memory_give(cuda_device *device, cuda_memory *memory)
 {
     CUDA_SCOPE(device);
     if (memory->base.kind == GMV_MEMORY_EXPORTABLE)
-        memory_check_freed(device, cuda.memory_free(memory->base.address), "memory_free");
+        memory_check_freed(device, gmv__cuda.memory_free(memory->base.address), "memory_free");
     else
-        cuda_pool_give(device, memory->base.address);
-    cuda_account(device, (int64_t)memory->reserved_nbytes, false);
+        gmv__cuda_pool_give(device, memory->base.address);
+    gmv__cuda_account(device, (int64_t)memory->reserved_nbytes, false);
 }
 
 /* Clears all of the memory, or what follows its `nbytes`. */
@@ -89,21 +90,22 @@ static gmv_status memory_make(cuda_device *device, cuda_stream *stream, cuda_mem
         GMV_TRY(memory_take(device, stream, memory, err));
     gmv_status status = memory_clear(device, stream, memory, contents, err);
     if (status != GMV_OK)
-        cuda_stream_abandon(&stream->base);
+        gmv__cuda_stream_abandon(&stream->base);
     if (status != GMV_OK && !gmv_device_is_lost(&device->base, NULL))
         memory_give(device, memory);
     return status;
 }
 
-gmv_status cuda_memory_allocate(gmv_device *base, gmv_stream *stream, gmv_memory_kind kind,
-                                gmv_contents contents, uint64_t nbytes, gmv_memory **out_memory,
-                                gmv_error *err)
+gmv_status gmv__cuda_memory_allocate(gmv_device *base, gmv_stream *stream, gmv_memory_kind kind,
+                                     gmv_contents contents, uint64_t nbytes,
+                                     gmv_memory **out_memory, gmv_error *err)
 {
     cuda_device *device = cuda_device_of(base);
     if (nbytes > base->info.total_nbytes)
         return memory_fail(device, nbytes, err);
     const uint64_t capacity = gmv_round_up(nbytes, GMV_BITMASK_PADDING);
-    cuda_memory *memory = kind == GMV_MEMORY_ORDINARY ? cuda_cache_take(device, capacity) : NULL;
+    cuda_memory *memory =
+        kind == GMV_MEMORY_ORDINARY ? gmv__cuda_cache_take(device, capacity) : NULL;
     const uint64_t address = memory ? memory->base.address : 0;
     if (!memory)
         memory = gmv_malloc(sizeof *memory);
@@ -125,16 +127,16 @@ gmv_status cuda_memory_allocate(gmv_device *base, gmv_stream *stream, gmv_memory
     return GMV_OK;
 }
 
-void cuda_memory_free(gmv_memory *base)
+void gmv__cuda_memory_free(gmv_memory *base)
 {
     cuda_device *device = cuda_device_of(base->device);
     cuda_memory *memory = cuda_memory_of(base);
     if (base->kind == GMV_MEMORY_IMPORTED) {
-        cuda_import_free(device, memory);
+        gmv__cuda_import_free(device, memory);
     } else {
-        cuda_export_forget(device, memory);
+        gmv__cuda_export_forget(device, memory);
         if (base->address && !gmv_device_is_lost(base->device, NULL)) {
-            if (cuda_cache_give(device, memory))
+            if (gmv__cuda_cache_give(device, memory))
                 return;
             memory_give(device, memory);
         }

@@ -196,14 +196,14 @@ typedef struct cuda_scope {
 /* Should entering fail, so does the first call after it, which reports it. */
 static inline cuda_scope cuda_scope_enter(const cuda_device *device)
 {
-    return (cuda_scope){device->context && cuda.context_push(device->context) == CUDA_SUCCESS};
+    return (cuda_scope){device->context && gmv__cuda.context_push(device->context) == CUDA_SUCCESS};
 }
 
 static inline void cuda_scope_leave(const cuda_scope *scope)
 {
     CUcontext context;
     if (scope->entered)
-        (void)cuda.context_pop(&context);
+        (void)gmv__cuda.context_pop(&context);
 }
 
 /* The device's context is current from here to the end of the enclosing block. */
@@ -217,89 +217,91 @@ static inline void cuda_scope_leave(const cuda_scope *scope)
  * The status and message for a result that is not CUDA_SUCCESS of the call named `what`. Marks the
  * device lost where the result says so. `device` may be NULL while it is being opened.
  */
-gmv_status cuda_fail(cuda_device *device, CUresult result, const char *what, gmv_error *err);
+gmv_status gmv__cuda_fail(cuda_device *device, CUresult result, const char *what, gmv_error *err);
 
 /* Whether the result means that the device is lost; marks it so then. */
-bool cuda_is_lost(cuda_device *device, CUresult result);
+bool gmv__cuda_is_lost(cuda_device *device, CUresult result);
 
 /* Writes the result to the log for whom it may help. */
-void cuda_log(const char *what, CUresult result);
+void gmv__cuda_log(const char *what, CUresult result);
 
 /* Returns from the enclosing function unless the call succeeds: CUDA_TRY(device, fill(...), err) */
-#define CUDA_TRY(device, call, err)                                 \
-    do {                                                            \
-        CUresult cuda_result_ = cuda.call;                          \
-        if (GMV_UNLIKELY(cuda_result_ != CUDA_SUCCESS))             \
-            return cuda_fail((device), cuda_result_, #call, (err)); \
+#define CUDA_TRY(device, call, err)                                      \
+    do {                                                                 \
+        CUresult cuda_result_ = gmv__cuda.call;                          \
+        if (GMV_UNLIKELY(cuda_result_ != CUDA_SUCCESS))                  \
+            return gmv__cuda_fail((device), cuda_result_, #call, (err)); \
     } while (0)
 
 /* ---- devices and memory --------------------------------------------------------------------- */
 
 /* Adjusts the estimate of what is free, and asks the driver when that was long ago or `now`. */
-void cuda_account(cuda_device *device, int64_t nbytes_freed, bool now);
+void gmv__cuda_account(cuda_device *device, int64_t nbytes_freed, bool now);
 
-gmv_status cuda_memory_allocate(gmv_device *device, gmv_stream *stream, gmv_memory_kind kind,
-                                gmv_contents contents, uint64_t nbytes, gmv_memory **out_memory,
-                                gmv_error *err);
-void cuda_memory_free(gmv_memory *memory);
+gmv_status gmv__cuda_memory_allocate(gmv_device *device, gmv_stream *stream, gmv_memory_kind kind,
+                                     gmv_contents contents, uint64_t nbytes,
+                                     gmv_memory **out_memory, gmv_error *err);
+void gmv__cuda_memory_free(gmv_memory *memory);
 
 /* Frees to the pool, without accounting. Under a scope; nothing if the device is lost. */
-void cuda_pool_give(cuda_device *device, CUdeviceptr address);
+void gmv__cuda_pool_give(cuda_device *device, CUdeviceptr address);
 
-void cuda_cache_open(cuda_device *device, uint64_t nbytes_max);
+void gmv__cuda_cache_open(cuda_device *device, uint64_t nbytes_max);
 
 /* A block of exactly as many bytes, accounted as used; NULL if there is none. */
-cuda_memory *cuda_cache_take(cuda_device *device, uint64_t nbytes);
+cuda_memory *gmv__cuda_cache_take(cuda_device *device, uint64_t nbytes);
 
 /* False: it is not kept. Else the memory is the cache's and accounted as free. */
-bool cuda_cache_give(cuda_device *device, cuda_memory *memory);
+bool gmv__cuda_cache_give(cuda_device *device, cuda_memory *memory);
 
 /* Gives all of it to the pool; false if there was nothing. Under a scope unless the device is lost.
  */
-bool cuda_cache_empty(cuda_device *device);
-uint64_t cuda_cache_nbytes(cuda_device *device);
+bool gmv__cuda_cache_empty(cuda_device *device);
+uint64_t gmv__cuda_cache_nbytes(cuda_device *device);
 
 /* ---- handles (cuda_handle.c) ---------------------------------------------------------------- */
 
 /* Finds out whether the driver's handles are laid out as we know them. In the device's context. */
-gmv_status cuda_handles_learn(cuda_device *device, gmv_error *err);
+gmv_status gmv__cuda_handles_learn(cuda_device *device, gmv_error *err);
 
 /* False: the driver must not see it. */
-bool cuda_handle_is_event(const cuda_device *device, const uint8_t handle[GMV_IPC_HANDLE_NBYTES]);
+bool gmv__cuda_handle_is_event(const cuda_device *device,
+                               const uint8_t handle[GMV_IPC_HANDLE_NBYTES]);
 
 /* False: the memory is on another device. */
-bool cuda_handle_is_local(const cuda_device *device, const uint8_t handle[GMV_IPC_HANDLE_NBYTES]);
+bool gmv__cuda_handle_is_local(const cuda_device *device,
+                               const uint8_t handle[GMV_IPC_HANDLE_NBYTES]);
 
 /* Equal for handles of the same allocation. */
-uint64_t cuda_handle_key(const uint8_t handle[GMV_IPC_HANDLE_NBYTES]);
+uint64_t gmv__cuda_handle_key(const uint8_t handle[GMV_IPC_HANDLE_NBYTES]);
 
 /* False: both name the same allocation, but not alike: one of them at least is not the driver's. */
-bool cuda_handles_agree(const cuda_device *device, const uint8_t a[GMV_IPC_HANDLE_NBYTES],
-                        const uint8_t b[GMV_IPC_HANDLE_NBYTES]);
+bool gmv__cuda_handles_agree(const cuda_device *device, const uint8_t a[GMV_IPC_HANDLE_NBYTES],
+                             const uint8_t b[GMV_IPC_HANDLE_NBYTES]);
 
 /* ---- sharing -------------------------------------------------------------------------------- */
 
-gmv_status cuda_memory_export(gmv_memory *memory, gmv_share *out_share, gmv_error *err);
-void cuda_export_forget(cuda_device *device, cuda_memory *memory);
-gmv_status cuda_memory_import_ipc(gmv_device *device, const uint8_t handle[GMV_IPC_HANDLE_NBYTES],
-                                  int64_t nbytes, bool writable, gmv_memory **out_memory,
-                                  gmv_error *err);
-bool cuda_memory_retire(gmv_memory *memory);
-void cuda_import_free(cuda_device *device, cuda_memory *memory);
-gmv_status cuda_stream_wait_event(gmv_stream *stream, const uint8_t handle[GMV_IPC_HANDLE_NBYTES],
-                                  gmv_error *err);
+gmv_status gmv__cuda_memory_export(gmv_memory *memory, gmv_share *out_share, gmv_error *err);
+void gmv__cuda_export_forget(cuda_device *device, cuda_memory *memory);
+gmv_status gmv__cuda_memory_import_ipc(gmv_device *device,
+                                       const uint8_t handle[GMV_IPC_HANDLE_NBYTES], int64_t nbytes,
+                                       bool writable, gmv_memory **out_memory, gmv_error *err);
+bool gmv__cuda_memory_retire(gmv_memory *memory);
+void gmv__cuda_import_free(cuda_device *device, cuda_memory *memory);
+gmv_status gmv__cuda_stream_wait_event(gmv_stream *stream,
+                                       const uint8_t handle[GMV_IPC_HANDLE_NBYTES], gmv_error *err);
 
 /* ---- streams -------------------------------------------------------------------------------- */
 
-gmv_status cuda_stream_create(gmv_device *device, gmv_stream_priority priority,
-                              gmv_stream **out_stream, gmv_error *err);
-void cuda_stream_destroy(gmv_stream *stream);
-gmv_status cuda_stream_use(gmv_stream *stream, gmv_memory *memory, gmv_error *err);
-gmv_status cuda_stream_finish(gmv_stream *stream, gmv_error *err);
-void cuda_stream_abandon(gmv_stream *stream);
+gmv_status gmv__cuda_stream_create(gmv_device *device, gmv_stream_priority priority,
+                                   gmv_stream **out_stream, gmv_error *err);
+void gmv__cuda_stream_destroy(gmv_stream *stream);
+gmv_status gmv__cuda_stream_use(gmv_stream *stream, gmv_memory *memory, gmv_error *err);
+gmv_status gmv__cuda_stream_finish(gmv_stream *stream, gmv_error *err);
+void gmv__cuda_stream_abandon(gmv_stream *stream);
 
 /* Waits for an event: spins, then blocks, or polls until the deadline and loses the device. */
-gmv_status cuda_wait(cuda_device *device, CUevent event, gmv_error *err);
+gmv_status gmv__cuda_wait(cuda_device *device, CUevent event, gmv_error *err);
 
 /* Bytes of the stream's block, pinned and on the device, and one delivery; valid until the next
  * wait, which this may itself be. nbytes is at most CUDA_BLOCK_NBYTES. */
@@ -308,62 +310,66 @@ typedef struct cuda_slice {
     CUdeviceptr scratch;
 } cuda_slice;
 
-gmv_status cuda_stream_reserve(cuda_stream *stream, size_t nbytes, cuda_slice *out_slice,
-                               gmv_error *err);
+gmv_status gmv__cuda_stream_reserve(cuda_stream *stream, size_t nbytes, cuda_slice *out_slice,
+                                    gmv_error *err);
 
 /* Has `nbytes` bytes copied from pinned memory to `to` after the next wait. There must be room. */
-void cuda_stream_deliver(cuda_stream *stream, void *to, const void *from, size_t nbytes);
-void cuda_stream_deliver_counts(cuda_stream *stream, const gmv_copy_piece *pieces, const void *from,
-                                size_t n_pieces);
+void gmv__cuda_stream_deliver(cuda_stream *stream, void *to, const void *from, size_t nbytes);
+void gmv__cuda_stream_deliver_counts(cuda_stream *stream, const gmv_copy_piece *pieces,
+                                     const void *from, size_t n_pieces);
 
 /* A place where one kernel leaves a number for *out. NULL out: no place, and no number is made. */
-gmv_status cuda_stream_result(cuda_stream *stream, int64_t *out, cuda_result *out_result,
-                              gmv_error *err);
+gmv_status gmv__cuda_stream_result(cuda_stream *stream, int64_t *out, cuda_result *out_result,
+                                   gmv_error *err);
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
-gmv_status cuda_staging_open(cuda_device *device, gmv_error *err);
-void cuda_staging_close(cuda_device *device);
+gmv_status gmv__cuda_staging_open(cuda_device *device, gmv_error *err);
+void gmv__cuda_staging_close(cuda_device *device);
 
-gmv_status cuda_copy_in(gmv_stream *stream, uint64_t destination, const void *source,
-                        uint64_t nbytes, gmv_error *err);
-gmv_status cuda_copy_out(gmv_stream *stream, void *destination, uint64_t source, uint64_t nbytes,
-                         gmv_error *err);
-gmv_status cuda_copy_within(gmv_stream *stream, uint64_t destination, uint64_t source,
-                            uint64_t nbytes, gmv_error *err);
-gmv_status cuda_fill(gmv_stream *stream, uint64_t destination, uint8_t value, uint64_t nbytes,
-                     gmv_error *err);
+gmv_status gmv__cuda_copy_in(gmv_stream *stream, uint64_t destination, const void *source,
+                             uint64_t nbytes, gmv_error *err);
+gmv_status gmv__cuda_copy_out(gmv_stream *stream, void *destination, uint64_t source,
+                              uint64_t nbytes, gmv_error *err);
+gmv_status gmv__cuda_copy_within(gmv_stream *stream, uint64_t destination, uint64_t source,
+                                 uint64_t nbytes, gmv_error *err);
+gmv_status gmv__cuda_fill(gmv_stream *stream, uint64_t destination, uint8_t value, uint64_t nbytes,
+                          gmv_error *err);
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-gmv_status cuda_kernels_load(cuda_device *device, gmv_error *err);
+gmv_status gmv__cuda_kernels_load(cuda_device *device, gmv_error *err);
 
 /* One block of threads for each `tile` of `total`. Under a scope. */
-gmv_status cuda_kernel_launch(cuda_stream *stream, cuda_kernel kernel, const void *args,
-                              uint64_t total, uint64_t tile, gmv_error *err);
+gmv_status gmv__cuda_kernel_launch(cuda_stream *stream, cuda_kernel kernel, const void *args,
+                                   uint64_t total, uint64_t tile, gmv_error *err);
 
-gmv_status cuda_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv_error *err);
-gmv_status cuda_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args, gmv_error *err);
-gmv_status cuda_copy_bits(gmv_stream *stream, const gmv_copy_bits *args, gmv_error *err);
-gmv_status cuda_set_bits(gmv_stream *stream, const gmv_set_bits *args, gmv_error *err);
-gmv_status cuda_combine_bits(gmv_stream *stream, const gmv_combine_bits *args, gmv_error *err);
-gmv_status cuda_count_bits(gmv_stream *stream, const gmv_count_bits *args, gmv_error *err);
-gmv_status cuda_find_bit(gmv_stream *stream, const gmv_find_bit *args, gmv_error *err);
-gmv_status cuda_check_indices(gmv_stream *stream, const gmv_check_indices *args, gmv_error *err);
-gmv_status cuda_sequence(gmv_stream *stream, const gmv_sequence *args, gmv_error *err);
-gmv_status cuda_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *err);
-gmv_status cuda_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, size_t n,
-                            gmv_error *err);
-gmv_status cuda_split_bounds(gmv_stream *stream, const gmv_split_bounds *args, gmv_error *err);
-gmv_status cuda_split(gmv_stream *stream, const gmv_split *args, gmv_error *err);
+gmv_status gmv__cuda_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv_error *err);
+gmv_status gmv__cuda_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args,
+                                   gmv_error *err);
+gmv_status gmv__cuda_copy_bits(gmv_stream *stream, const gmv_copy_bits *args, gmv_error *err);
+gmv_status gmv__cuda_set_bits(gmv_stream *stream, const gmv_set_bits *args, gmv_error *err);
+gmv_status gmv__cuda_combine_bits(gmv_stream *stream, const gmv_combine_bits *args, gmv_error *err);
+gmv_status gmv__cuda_count_bits(gmv_stream *stream, const gmv_count_bits *args, gmv_error *err);
+gmv_status gmv__cuda_find_bit(gmv_stream *stream, const gmv_find_bit *args, gmv_error *err);
+gmv_status gmv__cuda_check_indices(gmv_stream *stream, const gmv_check_indices *args,
+                                   gmv_error *err);
+gmv_status gmv__cuda_sequence(gmv_stream *stream, const gmv_sequence *args, gmv_error *err);
+gmv_status gmv__cuda_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *err);
+gmv_status gmv__cuda_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, size_t n,
+                                 gmv_error *err);
+gmv_status gmv__cuda_split_bounds(gmv_stream *stream, const gmv_split_bounds *args, gmv_error *err);
+gmv_status gmv__cuda_split(gmv_stream *stream, const gmv_split *args, gmv_error *err);
 
 /* ---- reductions (cuda_reductions.c) --------------------------------------------------- */
 
-gmv_status cuda_statistics(gmv_stream *stream, const gmv_statistics_reduction *args,
-                           gmv_error *err);
-gmv_status cuda_compare(gmv_stream *stream, const gmv_comparison_reduction *args, gmv_error *err);
-gmv_status cuda_histogram(gmv_stream *stream, const gmv_histogram_reduction *args, gmv_error *err);
-gmv_status cuda_hash_blocks(gmv_stream *stream, const gmv_hash_blocks *args, gmv_error *err);
-gmv_status cuda_crc32c(gmv_stream *stream, const gmv_crc32c *args, gmv_error *err);
+gmv_status gmv__cuda_statistics(gmv_stream *stream, const gmv_statistics_reduction *args,
+                                gmv_error *err);
+gmv_status gmv__cuda_compare(gmv_stream *stream, const gmv_comparison_reduction *args,
+                             gmv_error *err);
+gmv_status gmv__cuda_histogram(gmv_stream *stream, const gmv_histogram_reduction *args,
+                               gmv_error *err);
+gmv_status gmv__cuda_hash_blocks(gmv_stream *stream, const gmv_hash_blocks *args, gmv_error *err);
+gmv_status gmv__cuda_crc32c(gmv_stream *stream, const gmv_crc32c *args, gmv_error *err);
 
 #endif

@@ -47,7 +47,7 @@ static gmv_status plan_merge(cuda_stream *stream, reduction_plan *plan, cuda_ker
         cuda_merge_args launch = {.input = input, .n = n};
         uint64_t merged = reduction_merged(n);
         launch.output = plan_stage(plan, merged);
-        GMV_TRY(cuda_kernel_launch(stream, kernel, &launch, n, GMV_CUDA_MERGE_TILE, err));
+        GMV_TRY(gmv__cuda_kernel_launch(stream, kernel, &launch, n, GMV_CUDA_MERGE_TILE, err));
         input = launch.output;
         n = merged;
     }
@@ -60,7 +60,8 @@ static gmv_status plan_merge(cuda_stream *stream, reduction_plan *plan, cuda_ker
     [ELEMENT_##suffix] = CUDA_KERNEL_statistics_##suffix,
 static const cuda_kernel statistics_kernels[] = {ELEMENT_MAP(STATISTICS_ROW)};
 
-gmv_status cuda_statistics(gmv_stream *base, const gmv_statistics_reduction *args, gmv_error *err)
+gmv_status gmv__cuda_statistics(gmv_stream *base, const gmv_statistics_reduction *args,
+                                gmv_error *err)
 {
     static const gmv_statistics_partial none = {.min_key = UINT64_MAX};
     cuda_stream *stream = cuda_stream_of(base);
@@ -69,14 +70,14 @@ gmv_status cuda_statistics(gmv_stream *base, const gmv_statistics_reduction *arg
     uint64_t n_tiles = reduction_tiles((uint64_t)args->n, reduction_pieces(itemsize));
     reduction_plan plan = plan_begin(args->scratch, sizeof none);
     if (args->n == 0)
-        return cuda_copy_in(base, args->scratch, &none, sizeof none, err);
+        return gmv__cuda_copy_in(base, args->scratch, &none, sizeof none, err);
     cuda_statistics_args launch = {.input = args->input,
                                    .validity = validity_of(args->validity),
                                    .n = (uint64_t)args->n,
                                    .output = plan_stage(&plan, n_tiles)};
     CUDA_SCOPE(cuda_stream_device(stream));
-    GMV_TRY(cuda_kernel_launch(stream, statistics_kernels[gmv__element_of_dtype(args->dtype)],
-                               &launch, launch.n, tile, err));
+    GMV_TRY(gmv__cuda_kernel_launch(stream, statistics_kernels[gmv__element_of_dtype(args->dtype)],
+                                    &launch, launch.n, tile, err));
     return plan_merge(stream, &plan, CUDA_KERNEL_merge_statistics, launch.output, n_tiles, err);
 }
 
@@ -94,7 +95,7 @@ static cuda_kernel compare_kernel_of(gmv_dtype dtype)
     return dtype == GMV_DTYPE_C8 ? CUDA_KERNEL_compare_c8 : CUDA_KERNEL_compare_c16;
 }
 
-gmv_status cuda_compare(gmv_stream *base, const gmv_comparison_reduction *args, gmv_error *err)
+gmv_status gmv__cuda_compare(gmv_stream *base, const gmv_comparison_reduction *args, gmv_error *err)
 {
     static const gmv_comparison_partial none = {.first = GMV_NO_INDEX};
     cuda_stream *stream = cuda_stream_of(base);
@@ -103,7 +104,7 @@ gmv_status cuda_compare(gmv_stream *base, const gmv_comparison_reduction *args, 
     uint64_t n_tiles = reduction_tiles((uint64_t)args->n, reduction_pieces(itemsize));
     reduction_plan plan = plan_begin(args->scratch, sizeof none);
     if (args->n == 0)
-        return cuda_copy_in(base, args->scratch, &none, sizeof none, err);
+        return gmv__cuda_copy_in(base, args->scratch, &none, sizeof none, err);
     cuda_compare_args launch = {
         .inputs = {args->inputs[0], args->inputs[1]},
         .validities = {validity_of(args->validities[0]), validity_of(args->validities[1])},
@@ -113,14 +114,15 @@ gmv_status cuda_compare(gmv_stream *base, const gmv_comparison_reduction *args, 
         .relative = args->relative_tolerance,
         .nan_equal = args->nan_equal};
     CUDA_SCOPE(cuda_stream_device(stream));
-    GMV_TRY(
-        cuda_kernel_launch(stream, compare_kernel_of(args->dtype), &launch, launch.n, tile, err));
+    GMV_TRY(gmv__cuda_kernel_launch(stream, compare_kernel_of(args->dtype), &launch, launch.n, tile,
+                                    err));
     return plan_merge(stream, &plan, CUDA_KERNEL_merge_comparisons, launch.output, n_tiles, err);
 }
 
 /* ---- histograms ------------------------------------------------------------------------------ */
 
-gmv_status cuda_histogram(gmv_stream *base, const gmv_histogram_reduction *args, gmv_error *err)
+gmv_status gmv__cuda_histogram(gmv_stream *base, const gmv_histogram_reduction *args,
+                               gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     cuda_histogram_args launch = {.input = args->input,
@@ -138,13 +140,13 @@ gmv_status cuda_histogram(gmv_stream *base, const gmv_histogram_reduction *args,
     if (args->n == 0)
         return GMV_OK;
     CUDA_SCOPE(cuda_stream_device(stream));
-    return cuda_kernel_launch(stream, CUDA_KERNEL_histogram, &launch, launch.n,
-                              GMV_CUDA_HISTOGRAM_TILE, err);
+    return gmv__cuda_kernel_launch(stream, CUDA_KERNEL_histogram, &launch, launch.n,
+                                   GMV_CUDA_HISTOGRAM_TILE, err);
 }
 
 /* ---- checksums ------------------------------------------------------------------------------- */
 
-gmv_status cuda_hash_blocks(gmv_stream *base, const gmv_hash_blocks *args, gmv_error *err)
+gmv_status gmv__cuda_hash_blocks(gmv_stream *base, const gmv_hash_blocks *args, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     cuda_kernel kernel =
@@ -156,7 +158,7 @@ gmv_status cuda_hash_blocks(gmv_stream *base, const gmv_hash_blocks *args, gmv_e
     if (args->n == 0)
         return GMV_OK;
     CUDA_SCOPE(cuda_stream_device(stream));
-    return cuda_kernel_launch(stream, kernel, &launch, launch.n, GMV_CUDA_HASH_TILE, err);
+    return gmv__cuda_kernel_launch(stream, kernel, &launch, launch.n, GMV_CUDA_HASH_TILE, err);
 }
 
 #define CRC_ONE   0x80000000u               /* x^0 */
@@ -183,7 +185,7 @@ static void crc_init(void)
     crc_tables_make(&crc_tables);
 }
 
-gmv_status cuda_crc32c(gmv_stream *base, const gmv_crc32c *args, gmv_error *err)
+gmv_status gmv__cuda_crc32c(gmv_stream *base, const gmv_crc32c *args, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     uint64_t zeros = gmv_round_up(args->nbytes, GMV_CRC_TILE) - args->nbytes;
@@ -192,7 +194,7 @@ gmv_status cuda_crc32c(gmv_stream *base, const gmv_crc32c *args, gmv_error *err)
         return GMV_OK;
     (void)pthread_once(&crc_once, crc_init);
     CUDA_SCOPE(cuda_stream_device(stream));
-    GMV_TRY(cuda_stream_reserve(stream, sizeof crc_tables, &slice, err));
+    GMV_TRY(gmv__cuda_stream_reserve(stream, sizeof crc_tables, &slice, err));
     memcpy(slice.pinned, &crc_tables, sizeof crc_tables);
     stream->busy = true;
     CUDA_TRY(cuda_stream_device(stream),
@@ -202,5 +204,6 @@ gmv_status cuda_crc32c(gmv_stream *base, const gmv_crc32c *args, gmv_error *err)
                             .tables = slice.scratch,
                             .output = args->output,
                             .last_factor = gmv_crc32c_shift(CRC_ONE, CRC_ORDER - zeros)};
-    return cuda_kernel_launch(stream, CUDA_KERNEL_crc32c, &launch, args->nbytes, GMV_CRC_TILE, err);
+    return gmv__cuda_kernel_launch(stream, CUDA_KERNEL_crc32c, &launch, args->nbytes, GMV_CRC_TILE,
+                                   err);
 }

@@ -31,7 +31,7 @@ _Static_assert(sizeof(CUipcMemHandle) == GMV_IPC_HANDLE_NBYTES &&
 /* Handles of one allocation fall into one bucket. */
 static size_t handle_bucket(const uint8_t handle[GMV_IPC_HANDLE_NBYTES])
 {
-    return cuda_handle_key(handle) * UINT64_C(0x9e3779b97f4a7c15) >> 56;
+    return gmv__cuda_handle_key(handle) * UINT64_C(0x9e3779b97f4a7c15) >> 56;
 }
 _Static_assert(CUDA_HANDLE_BUCKETS == 256, "as many as the hash has values");
 
@@ -64,7 +64,7 @@ static bool export_is_done(cuda_exports *exports, const cuda_memory *memory)
     return done;
 }
 
-gmv_status cuda_memory_export(gmv_memory *base, gmv_share *out_share, gmv_error *err)
+gmv_status gmv__cuda_memory_export(gmv_memory *base, gmv_share *out_share, gmv_error *err)
 {
     cuda_memory *memory = cuda_memory_of(base);
     cuda_device *device = cuda_device_of(base->device);
@@ -80,7 +80,7 @@ gmv_status cuda_memory_export(gmv_memory *base, gmv_share *out_share, gmv_error 
     return GMV_OK;
 }
 
-void cuda_export_forget(cuda_device *device, cuda_memory *memory)
+void gmv__cuda_export_forget(cuda_device *device, cuda_memory *memory)
 {
     if (memory->base.kind != GMV_MEMORY_EXPORTABLE)
         return;
@@ -158,9 +158,9 @@ static const handle_row handle_rows[] = {
 static gmv_status handle_fail(cuda_device *device, CUresult result, const char *what,
                               const char *pointer, gmv_error *err)
 {
-    if (result == CUDA_ERROR_OUT_OF_MEMORY || cuda_is_lost(device, result))
-        return cuda_fail(device, result, what, err);
-    cuda_log(what, result);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY || gmv__cuda_is_lost(device, result))
+        return gmv__cuda_fail(device, result, what, err);
+    gmv__cuda_log(what, result);
     const char *message = "the driver cannot open the handle; export it again";
     for (size_t i = 0; i < sizeof handle_rows / sizeof handle_rows[0]; i++)
         if (handle_rows[i].result == result)
@@ -195,7 +195,7 @@ static cuda_import *imports_find(const cuda_import *fresh, bool *out_agree)
          import = import->next) {
         if (handle_equal(import->handle, fresh->handle))
             found = import;
-        else if (!cuda_handles_agree(fresh->device, import->handle, fresh->handle))
+        else if (!gmv__cuda_handles_agree(fresh->device, import->handle, fresh->handle))
             *out_agree = false;
     }
     return found;
@@ -215,7 +215,7 @@ static void imports_wait(const cuda_import *import)
 static cuda_import *imports_join(cuda_import *fresh, CUresult *out_result)
 {
     bool agree;
-    if (!cuda_handle_is_local(fresh->device, fresh->handle)) {
+    if (!gmv__cuda_handle_is_local(fresh->device, fresh->handle)) {
         *out_result = CUDA_ERROR_INVALID_DEVICE;
         return NULL;
     }
@@ -251,11 +251,11 @@ static CUresult import_check_mapped(const cuda_import *import)
 {
     CUdeviceptr mapping = 0;
     size_t mapped_nbytes = 0;
-    CUresult result =
-        cuda.pointer_attribute(&mapping, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, import->opened);
+    CUresult result = gmv__cuda.pointer_attribute(&mapping, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR,
+                                                  import->opened);
     if (result == CUDA_SUCCESS)
-        result = cuda.pointer_attribute(&mapped_nbytes, CU_POINTER_ATTRIBUTE_MAPPING_SIZE,
-                                        import->opened);
+        result = gmv__cuda.pointer_attribute(&mapped_nbytes, CU_POINTER_ATTRIBUTE_MAPPING_SIZE,
+                                             import->opened);
     if (result != CUDA_SUCCESS)
         return result;
     bool is_inside = import->base >= mapping && import->base - mapping <= mapped_nbytes &&
@@ -268,18 +268,19 @@ static CUresult import_open(cuda_device *device, cuda_import *import)
 {
     CUipcMemHandle handle;
     memcpy(&handle, import->handle, sizeof handle);
-    CUresult result = cuda.ipc_open(&import->opened, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    CUresult result =
+        gmv__cuda.ipc_open(&import->opened, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
     if (result != CUDA_SUCCESS)
         return result;
-    result = cuda.memory_range(&import->base, &import->nbytes, import->opened);
+    result = gmv__cuda.memory_range(&import->base, &import->nbytes, import->opened);
     if (result == CUDA_SUCCESS && import->nbytes == 0)
         result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_ERROR_NOT_FOUND)
         result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
         result = import_check_mapped(import);
-    if (result != CUDA_SUCCESS && !cuda_is_lost(device, result))
-        (void)cuda.ipc_close(import->opened);
+    if (result != CUDA_SUCCESS && !gmv__cuda_is_lost(device, result))
+        (void)gmv__cuda.ipc_close(import->opened);
     return result;
 }
 
@@ -313,10 +314,10 @@ static void import_release(cuda_device *device, cuda_import *import)
         atomic_fetch_sub(&device->n_mappings, 1);
         if (!gmv_device_is_lost(&device->base, NULL)) {
             CUDA_SCOPE(device);
-            CUresult result = cuda.ipc_close(import->opened);
+            CUresult result = gmv__cuda.ipc_close(import->opened);
             if (result != CUDA_SUCCESS) {
-                cuda_log("ipc_close", result);
-                (void)cuda_is_lost(device, result);
+                gmv__cuda_log("ipc_close", result);
+                (void)gmv__cuda_is_lost(device, result);
             }
         }
     }
@@ -384,9 +385,9 @@ static gmv_status import_memory(cuda_device *device, const uint8_t *handle, int6
     return GMV_OK;
 }
 
-gmv_status cuda_memory_import_ipc(gmv_device *base, const uint8_t handle[GMV_IPC_HANDLE_NBYTES],
-                                  int64_t nbytes, bool writable, gmv_memory **out_memory,
-                                  gmv_error *err)
+gmv_status gmv__cuda_memory_import_ipc(gmv_device *base,
+                                       const uint8_t handle[GMV_IPC_HANDLE_NBYTES], int64_t nbytes,
+                                       bool writable, gmv_memory **out_memory, gmv_error *err)
 {
     cuda_memory *memory = gmv_calloc(1, sizeof *memory);
     if (!memory)
@@ -403,7 +404,7 @@ gmv_status cuda_memory_import_ipc(gmv_device *base, const uint8_t handle[GMV_IPC
     return GMV_OK;
 }
 
-bool cuda_memory_retire(gmv_memory *base)
+bool gmv__cuda_memory_retire(gmv_memory *base)
 {
     cuda_memory *memory = cuda_memory_of(base);
     if (memory->retired || !memory->import)
@@ -412,9 +413,9 @@ bool cuda_memory_retire(gmv_memory *base)
     return atomic_fetch_sub(&memory->import->users, 1) == 1;
 }
 
-void cuda_import_free(cuda_device *device, cuda_memory *memory)
+void gmv__cuda_import_free(cuda_device *device, cuda_memory *memory)
 {
-    (void)cuda_memory_retire(&memory->base);
+    (void)gmv__cuda_memory_retire(&memory->base);
     if (memory->import)
         import_release(device, memory->import);
 }
@@ -429,13 +430,14 @@ static gmv_status event_open(cuda_device *device, const uint8_t *handle, CUevent
 {
     CUipcEventHandle opaque;
     memcpy(&opaque, handle, sizeof opaque);
-    CUresult result = cuda_handle_is_event(device, handle) ? cuda.ipc_open_event(out_event, opaque)
-                                                           : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = gmv__cuda_handle_is_event(device, handle)
+                          ? gmv__cuda.ipc_open_event(out_event, opaque)
+                          : CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
         return GMV_OK;
-    if (result == CUDA_ERROR_OUT_OF_MEMORY || cuda_is_lost(device, result))
-        return cuda_fail(device, result, "ipc_open_event", err);
-    cuda_log("ipc_open_event", result);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY || gmv__cuda_is_lost(device, result))
+        return gmv__cuda_fail(device, result, "ipc_open_event", err);
+    gmv__cuda_log("ipc_open_event", result);
     return gmv_fail(err, GMV_ERR_HANDLE_INVALID, EVENT_POINTER, "%s",
                     result == CUDA_ERROR_INVALID_CONTEXT
                         ? handle_same_process
@@ -448,7 +450,7 @@ static CUresult event_poll(CUevent event)
     const struct timespec pause = {.tv_nsec = EVENT_PAUSE_NS};
     int64_t until = gmv_clock_monotonic_ns() + EVENT_POLL_NS;
     CUresult result;
-    while ((result = cuda.event_query(event)) == CUDA_ERROR_NOT_READY &&
+    while ((result = gmv__cuda.event_query(event)) == CUDA_ERROR_NOT_READY &&
            gmv_clock_monotonic_ns() < until)
         (void)nanosleep(&pause, NULL);
     return result;
@@ -458,20 +460,20 @@ static CUresult event_poll(CUevent event)
  * The stream is not made to wait: an event that never passes would take it, its thread and, at the
  * job deadline, the whole device along.
  */
-gmv_status cuda_stream_wait_event(gmv_stream *base, const uint8_t handle[GMV_IPC_HANDLE_NBYTES],
-                                  gmv_error *err)
+gmv_status gmv__cuda_stream_wait_event(gmv_stream *base,
+                                       const uint8_t handle[GMV_IPC_HANDLE_NBYTES], gmv_error *err)
 {
     cuda_device *device = cuda_stream_device(cuda_stream_of(base));
     CUevent event = NULL;
     CUDA_SCOPE(device);
     GMV_TRY(event_open(device, handle, &event, err));
     CUresult result = event_poll(event);
-    if (!cuda_is_lost(device, result))
-        (void)cuda.event_destroy(event);
+    if (!gmv__cuda_is_lost(device, result))
+        (void)gmv__cuda.event_destroy(event);
     if (result == CUDA_SUCCESS)
         return GMV_OK;
     if (result != CUDA_ERROR_NOT_READY)
-        return cuda_fail(device, result, "event_query", err);
+        return gmv__cuda_fail(device, result, "event_query", err);
     (void)gmv_fail(err, GMV_ERR_HANDLE_INVALID, EVENT_POINTER,
                    "the event has not passed in time: the work in front of it goes on or has "
                    "stopped; send the request again once the event has passed, without it");

@@ -46,14 +46,14 @@ static gmv_status scratch_take(cuda_stream *stream, size_t nbytes, CUdeviceptr *
                                gmv_error *err)
 {
     cuda_device *device = cuda_stream_device(stream);
-    CUresult result = cuda.pool_allocate(out_address, nbytes, device->pool, stream->handle);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && cuda_cache_empty(device))
-        result = cuda.pool_allocate(out_address, nbytes, device->pool, stream->handle);
+    CUresult result = gmv__cuda.pool_allocate(out_address, nbytes, device->pool, stream->handle);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && gmv__cuda_cache_empty(device))
+        result = gmv__cuda.pool_allocate(out_address, nbytes, device->pool, stream->handle);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return gmv_fail(err, GMV_ERR_DEVICE_OUT_OF_MEMORY, NULL,
                         "the device cannot give %zu bytes of scratch memory", nbytes);
     if (result != CUDA_SUCCESS)
-        return cuda_fail(device, result, "pool_allocate", err);
+        return gmv__cuda_fail(device, result, "pool_allocate", err);
     stream->busy = true;
     return GMV_OK;
 }
@@ -64,10 +64,10 @@ static void scratch_give(cuda_stream *stream, CUdeviceptr address)
     cuda_device *device = cuda_stream_device(stream);
     if (gmv_device_is_lost(&device->base, NULL))
         return;
-    CUresult result = cuda.pool_free(address, stream->handle);
+    CUresult result = gmv__cuda.pool_free(address, stream->handle);
     if (result != CUDA_SUCCESS) {
-        cuda_log("pool_free", result);
-        (void)cuda_is_lost(device, result);
+        gmv__cuda_log("pool_free", result);
+        (void)gmv__cuda_is_lost(device, result);
     }
 }
 
@@ -86,16 +86,16 @@ static gmv_status bounds_run(gmv_stream *base, const gmv_split_bounds *args,
 {
     const size_t row_nbytes = args->n_points * sizeof(int64_t);
     const uint64_t total = (args->n_levels - 1) * (uint64_t)args->n_points;
-    GMV_TRY(cuda_copy_in(base, launch->levels, args->levels, args->n_levels * sizeof *args->levels,
-                         err));
-    GMV_TRY(cuda_copy_in(base, launch->bounds, args->bounds, row_nbytes, err));
-    GMV_TRY(cuda_kernel_launch(cuda_stream_of(base), CUDA_KERNEL_split_bounds, launch, total,
-                               GMV_CUDA_THREADS, err));
-    return cuda_copy_out(base, args->bounds + args->n_points, launch->bounds + row_nbytes,
-                         total * sizeof(int64_t), err);
+    GMV_TRY(gmv__cuda_copy_in(base, launch->levels, args->levels,
+                              args->n_levels * sizeof *args->levels, err));
+    GMV_TRY(gmv__cuda_copy_in(base, launch->bounds, args->bounds, row_nbytes, err));
+    GMV_TRY(gmv__cuda_kernel_launch(cuda_stream_of(base), CUDA_KERNEL_split_bounds, launch, total,
+                                    GMV_CUDA_THREADS, err));
+    return gmv__cuda_copy_out(base, args->bounds + args->n_points, launch->bounds + row_nbytes,
+                              total * sizeof(int64_t), err);
 }
 
-gmv_status cuda_split_bounds(gmv_stream *base, const gmv_split_bounds *args, gmv_error *err)
+gmv_status gmv__cuda_split_bounds(gmv_stream *base, const gmv_split_bounds *args, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     size_t used = 0;
@@ -213,8 +213,8 @@ static gmv_status split_find_owners(cuda_stream *stream, const cuda_pieces_args 
         .n_tiles = pieces->n_tiles,
         .owners = pieces->owners,
     };
-    return cuda_kernel_launch(stream, CUDA_KERNEL_find_owners, &launch, launch.n_tiles,
-                              GMV_CUDA_OWNERS_TILE, err);
+    return gmv__cuda_kernel_launch(stream, CUDA_KERNEL_find_owners, &launch, launch.n_tiles,
+                                   GMV_CUDA_OWNERS_TILE, err);
 }
 
 /* A block for each of the pieces that a thread has to make, where partitions alone are too few. */
@@ -252,14 +252,14 @@ static gmv_status split_launch(cuda_stream *stream, const gmv_split *args,
     };
     if (pieces.n_tiles == 0)
         return GMV_OK;
-    GMV_TRY(
-        cuda_kernel_launch(stream, CUDA_KERNEL_split_pieces, &launch, n * launch.n_parts, 1, err));
+    GMV_TRY(gmv__cuda_kernel_launch(stream, CUDA_KERNEL_split_pieces, &launch, n * launch.n_parts,
+                                    1, err));
     if (launch_has_owners(pieces.n_pieces, pieces.n_tiles)) {
         pieces.owners = scratch + tables->owners;
         GMV_TRY(split_find_owners(stream, &pieces, err));
     }
-    return cuda_kernel_launch(stream, CUDA_KERNEL_copy_pieces, &pieces, pieces.n_tiles,
-                              GMV_CUDA_THREADS / 32, err);
+    return gmv__cuda_kernel_launch(stream, CUDA_KERNEL_copy_pieces, &pieces, pieces.n_tiles,
+                                   GMV_CUDA_THREADS / 32, err);
 }
 
 /* `bytes` is what is uploaded: of pinned memory that lasts, or of any, which is waited for. */
@@ -272,7 +272,7 @@ static gmv_status split_run(cuda_stream *stream, const gmv_split *args, const sp
         CUDA_TRY(cuda_stream_device(stream),
                  copy_in(scratch, bytes, tables->nbytes_in, stream->handle), err);
     else
-        GMV_TRY(cuda_copy_in(&stream->base, scratch, bytes, tables->nbytes_in, err));
+        GMV_TRY(gmv__cuda_copy_in(&stream->base, scratch, bytes, tables->nbytes_in, err));
     for (size_t done = 0; done < args->n; done += tables->per_launch)
         GMV_TRY(split_launch(stream, args, tables, scratch, places, done, err));
     return GMV_OK;
@@ -291,7 +291,7 @@ static gmv_status split_with(cuda_stream *stream, const gmv_split *args, split_t
 }
 
 /* Through the stream's own pinned block, if that is large enough: nobody waits then. */
-gmv_status cuda_split(gmv_stream *base, const gmv_split *args, gmv_error *err)
+gmv_status gmv__cuda_split(gmv_stream *base, const gmv_split *args, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     if (args->n == 0 || args->n_buffers == 0)
@@ -300,7 +300,7 @@ gmv_status cuda_split(gmv_stream *base, const gmv_split *args, gmv_error *err)
     CUDA_SCOPE(cuda_stream_device(stream));
     if (tables.nbytes_in <= CUDA_BLOCK_NBYTES) {
         cuda_slice slice;
-        GMV_TRY(cuda_stream_reserve(stream, tables.nbytes_in, &slice, err));
+        GMV_TRY(gmv__cuda_stream_reserve(stream, tables.nbytes_in, &slice, err));
         return split_with(stream, args, &tables, slice.pinned, true, err);
     }
     uint8_t *bytes = gmv_malloc(tables.nbytes_in);

@@ -33,7 +33,7 @@ static CUresult wait_until(cuda_device *device, CUevent event, int64_t deadline_
 {
     CUresult result;
     int64_t pause = 20000;
-    while ((result = cuda.event_query(event)) == CUDA_ERROR_NOT_READY) {
+    while ((result = gmv__cuda.event_query(event)) == CUDA_ERROR_NOT_READY) {
         if (gmv_clock_monotonic_ns() >= deadline_ns) {
             gmv_device_mark_lost(&device->base, "its work did not end within the job deadline");
             break;
@@ -44,22 +44,22 @@ static CUresult wait_until(cuda_device *device, CUevent event, int64_t deadline_
     return result;
 }
 
-gmv_status cuda_wait(cuda_device *device, CUevent event, gmv_error *err)
+gmv_status gmv__cuda_wait(cuda_device *device, CUevent event, gmv_error *err)
 {
     CUresult result;
     int64_t begin = gmv_clock_monotonic_ns();
-    while ((result = cuda.event_query(event)) == CUDA_ERROR_NOT_READY)
+    while ((result = gmv__cuda.event_query(event)) == CUDA_ERROR_NOT_READY)
         if (gmv_clock_monotonic_ns() - begin > CUDA_SPIN_NS)
             break;
     if (result == CUDA_ERROR_NOT_READY && device->job_deadline_ms)
         result = wait_until(device, event, begin + (int64_t)device->job_deadline_ms * 1000000);
     else if (result == CUDA_ERROR_NOT_READY)
-        result = cuda.event_synchronize(event);
+        result = gmv__cuda.event_synchronize(event);
     if (result == CUDA_SUCCESS)
         return GMV_OK;
     if (gmv_device_is_lost(&device->base, NULL))
-        return gmv_device_fail_lost(&device->base, err);
-    return cuda_fail(device, result, "event_synchronize", err);
+        return gmv__device_fail_lost(&device->base, err);
+    return gmv__cuda_fail(device, result, "event_synchronize", err);
 }
 
 /* ---- deliveries ----------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ static gmv_status stream_wait(cuda_stream *stream, gmv_error *err)
 {
     cuda_device *device = cuda_stream_device(stream);
     CUDA_TRY(device, event_record(stream->done, stream->handle), err);
-    return cuda_wait(device, stream->done, err);
+    return gmv__cuda_wait(device, stream->done, err);
 }
 
 /*
@@ -108,8 +108,8 @@ static gmv_status stream_drain(cuda_stream *stream, gmv_error *err)
     return status;
 }
 
-gmv_status cuda_stream_reserve(cuda_stream *stream, size_t nbytes, cuda_slice *out_slice,
-                               gmv_error *err)
+gmv_status gmv__cuda_stream_reserve(cuda_stream *stream, size_t nbytes, cuda_slice *out_slice,
+                                    gmv_error *err)
 {
     assert(nbytes <= CUDA_BLOCK_NBYTES);
     if (stream->n_deliveries == CUDA_DELIVERIES || stream->block_used + nbytes > CUDA_BLOCK_NBYTES)
@@ -126,20 +126,20 @@ static void stream_add_delivery(cuda_stream *stream, cuda_delivery delivery)
     stream->deliveries[stream->n_deliveries++] = delivery;
 }
 
-void cuda_stream_deliver(cuda_stream *stream, void *to, const void *from, size_t nbytes)
+void gmv__cuda_stream_deliver(cuda_stream *stream, void *to, const void *from, size_t nbytes)
 {
     stream_add_delivery(stream, (cuda_delivery){.to = to, .from = from, .nbytes = nbytes});
 }
 
-void cuda_stream_deliver_counts(cuda_stream *stream, const gmv_copy_piece *pieces, const void *from,
-                                size_t n_pieces)
+void gmv__cuda_stream_deliver_counts(cuda_stream *stream, const gmv_copy_piece *pieces,
+                                     const void *from, size_t n_pieces)
 {
     stream_add_delivery(stream,
                         (cuda_delivery){.pieces = pieces, .from = from, .nbytes = n_pieces});
 }
 
-gmv_status cuda_stream_result(cuda_stream *stream, int64_t *out, cuda_result *out_result,
-                              gmv_error *err)
+gmv_status gmv__cuda_stream_result(cuda_stream *stream, int64_t *out, cuda_result *out_result,
+                                   gmv_error *err)
 {
     *out_result = (cuda_result){0};
     if (!out)
@@ -149,7 +149,7 @@ gmv_status cuda_stream_result(cuda_stream *stream, int64_t *out, cuda_result *ou
     size_t i = stream->n_results++;
     out_result->sum = stream->scratch + i * GMV_CUDA_SUMS * sizeof(cuda_sum);
     out_result->output = stream->mapped + i * sizeof(int64_t);
-    cuda_stream_deliver(stream, out, stream->pinned + i * sizeof(int64_t), sizeof(int64_t));
+    gmv__cuda_stream_deliver(stream, out, stream->pinned + i * sizeof(int64_t), sizeof(int64_t));
     return GMV_OK;
 }
 
@@ -184,17 +184,17 @@ static void stream_close(cuda_device *device, cuda_stream *stream)
 {
     CUDA_SCOPE(device);
     if (stream->scratch)
-        (void)cuda.pool_free(stream->scratch, stream->handle);
+        (void)gmv__cuda.pool_free(stream->scratch, stream->handle);
     if (stream->pinned)
-        (void)cuda.host_free(stream->pinned);
+        (void)gmv__cuda.host_free(stream->pinned);
     if (stream->done)
-        (void)cuda.event_destroy(stream->done);
+        (void)gmv__cuda.event_destroy(stream->done);
     if (stream->handle)
-        (void)cuda.stream_destroy(stream->handle);
+        (void)gmv__cuda.stream_destroy(stream->handle);
 }
 
-gmv_status cuda_stream_create(gmv_device *base, gmv_stream_priority priority,
-                              gmv_stream **out_stream, gmv_error *err)
+gmv_status gmv__cuda_stream_create(gmv_device *base, gmv_stream_priority priority,
+                                   gmv_stream **out_stream, gmv_error *err)
 {
     cuda_device *device = cuda_device_of(base);
     cuda_stream *stream = gmv_calloc(1, sizeof *stream);
@@ -212,34 +212,34 @@ gmv_status cuda_stream_create(gmv_device *base, gmv_stream_priority priority,
     return GMV_OK;
 }
 
-void cuda_stream_destroy(gmv_stream *base)
+void gmv__cuda_stream_destroy(gmv_stream *base)
 {
     cuda_stream *stream = cuda_stream_of(base);
-    cuda_stream_abandon(base);
+    gmv__cuda_stream_abandon(base);
     if (!gmv_device_is_lost(base->device, NULL))
         stream_close(cuda_stream_device(stream), stream);
     gmv_free(stream);
 }
 
 /* Memory cannot be cut short here; what a lost device means is checked by every call. */
-gmv_status cuda_stream_use(gmv_stream *stream, gmv_memory *memory, gmv_error *err)
+gmv_status gmv__cuda_stream_use(gmv_stream *stream, gmv_memory *memory, gmv_error *err)
 {
     return GMV_OK;
 }
 
-gmv_status cuda_stream_finish(gmv_stream *base, gmv_error *err)
+gmv_status gmv__cuda_stream_finish(gmv_stream *base, gmv_error *err)
 {
     cuda_stream *stream = cuda_stream_of(base);
     CUDA_SCOPE(cuda_stream_device(stream));
     return stream_drain(stream, err);
 }
 
-void cuda_stream_abandon(gmv_stream *base)
+void gmv__cuda_stream_abandon(gmv_stream *base)
 {
     cuda_stream *stream = cuda_stream_of(base);
     stream->n_deliveries = 0;
     if (gmv_device_is_lost(base->device, NULL))
         stream_forget(stream);
     else
-        (void)cuda_stream_finish(base, NULL);
+        (void)gmv__cuda_stream_finish(base, NULL);
 }

@@ -11,7 +11,7 @@ struct cuda_timer {
     CUevent begin, end;
 };
 
-gmv_status cuda_timer_create(gmv_device *base, cuda_timer **out_timer, gmv_error *err)
+gmv_status gmv__cuda_timer_create(gmv_device *base, cuda_timer **out_timer, gmv_error *err)
 {
     cuda_device *device = cuda_device_of(base);
     cuda_timer *timer = gmv_calloc(1, sizeof *timer);
@@ -19,44 +19,44 @@ gmv_status cuda_timer_create(gmv_device *base, cuda_timer **out_timer, gmv_error
         return gmv_fail_no_memory(err);
     timer->device = device;
     CUDA_SCOPE(device);
-    CUresult result = cuda.event_create(&timer->begin, CU_EVENT_DEFAULT);
+    CUresult result = gmv__cuda.event_create(&timer->begin, CU_EVENT_DEFAULT);
     if (result == CUDA_SUCCESS)
-        result = cuda.event_create(&timer->end, CU_EVENT_DEFAULT);
+        result = gmv__cuda.event_create(&timer->end, CU_EVENT_DEFAULT);
     if (result != CUDA_SUCCESS) {
-        cuda_timer_destroy(timer);
-        return cuda_fail(device, result, "event_create", err);
+        gmv__cuda_timer_destroy(timer);
+        return gmv__cuda_fail(device, result, "event_create", err);
     }
     *out_timer = timer;
     return GMV_OK;
 }
 
-void cuda_timer_destroy(cuda_timer *timer)
+void gmv__cuda_timer_destroy(cuda_timer *timer)
 {
     if (!timer)
         return;
     CUDA_SCOPE(timer->device);
     if (timer->begin)
-        (void)cuda.event_destroy(timer->begin);
+        (void)gmv__cuda.event_destroy(timer->begin);
     if (timer->end)
-        (void)cuda.event_destroy(timer->end);
+        (void)gmv__cuda.event_destroy(timer->end);
     gmv_free(timer);
 }
 
-gmv_status cuda_timer_begin(cuda_timer *timer, gmv_stream *stream, gmv_error *err)
+gmv_status gmv__cuda_timer_begin(cuda_timer *timer, gmv_stream *stream, gmv_error *err)
 {
     CUDA_SCOPE(timer->device);
     CUDA_TRY(timer->device, event_record(timer->begin, cuda_stream_of(stream)->handle), err);
     return GMV_OK;
 }
 
-gmv_status cuda_timer_end(cuda_timer *timer, gmv_stream *stream, gmv_error *err)
+gmv_status gmv__cuda_timer_end(cuda_timer *timer, gmv_stream *stream, gmv_error *err)
 {
     CUDA_SCOPE(timer->device);
     CUDA_TRY(timer->device, event_record(timer->end, cuda_stream_of(stream)->handle), err);
     return GMV_OK;
 }
 
-gmv_status cuda_timer_read(cuda_timer *timer, double *out_milliseconds, gmv_error *err)
+gmv_status gmv__cuda_timer_read(cuda_timer *timer, double *out_milliseconds, gmv_error *err)
 {
     float milliseconds = 0;
     CUDA_SCOPE(timer->device);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inner loops of the host kernels with AVX2 and POPCNT. The functions carry the target attribute,
- * so the file is built like every other; host_avx2_set asks the processor. NaNs are told apart with
- * integer compares, which neither raise floating-point flags nor trap.
+ * so the file is built like every other; gmv__host_avx2_set asks the processor. NaNs are told apart
+ * with integer compares, which neither raise floating-point flags nor trap.
  */
 #include "device/host/kernel_set.h"
 
@@ -248,7 +248,7 @@ static const host_kernel_set avx2_set = {
     .find_word = avx2_find_word,
 };
 
-const host_kernel_set *host_avx2_set(void)
+const host_kernel_set *gmv__host_avx2_set(void)
 {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt") ? &avx2_set : NULL;
@@ -256,7 +256,7 @@ const host_kernel_set *host_avx2_set(void)
 
 #else
 
-const host_kernel_set *host_avx2_set(void)
+const host_kernel_set *gmv__host_avx2_set(void)
 {
     return NULL;
 }

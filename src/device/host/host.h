@@ -48,14 +48,14 @@ typedef struct host_stream {
 } host_stream;
 
 /* Installs the handler of SIGBUS, once per process. */
-void host_guard_install(void);
+void gmv__host_guard_install(void);
 
-/* From now until host_guard_forget this thread may touch `mapping` and survive. */
-gmv_status host_guard_announce(host_stream *stream, host_mapping *mapping, gmv_error *err);
+/* From now until gmv__host_guard_forget this thread may touch `mapping` and survive. */
+gmv_status gmv__host_guard_announce(host_stream *stream, host_mapping *mapping, gmv_error *err);
 
 /* Ends that; true if any mapping that was announced has been lost. Another thread's list: nothing.
  */
-bool host_guard_forget(host_stream *stream);
+bool gmv__host_guard_forget(host_stream *stream);
 
 /* ---- ordinary memory ------------------------------------------------------------------------- */
 
@@ -183,80 +183,85 @@ static inline host_stream *host_stream_of(const gmv_stream *stream)
 }
 
 /* Bytes that the process may use at most, and those that it could still get now. */
-uint64_t host_system_total(void);
-uint64_t host_system_available(void);
+uint64_t gmv__host_system_total(void);
+uint64_t gmv__host_system_available(void);
 
 /* Mappings and open files that the process may have; raises what it may raise of the latter. */
-uint64_t host_system_mappings(void);
-uint64_t host_system_descriptors(void);
+uint64_t gmv__host_system_mappings(void);
+uint64_t gmv__host_system_descriptors(void);
 
 /* The mapping whose loss this memory would share; NULL if it cannot be lost. */
-host_mapping *host_memory_mapping(const gmv_memory *memory);
+host_mapping *gmv__host_memory_mapping(const gmv_memory *memory);
 
 /* Counts nbytes as used; false if the device does not have them. */
-bool host_reserve(host_device *device, uint64_t nbytes);
-void host_release(host_device *device, uint64_t nbytes);
+bool gmv__host_reserve(host_device *device, uint64_t nbytes);
+void gmv__host_release(host_device *device, uint64_t nbytes);
 
 /* Whether the system can give nbytes of fresh pages without killing someone for them. */
-bool host_has_fresh(host_device *device, uint64_t nbytes);
+bool gmv__host_has_fresh(host_device *device, uint64_t nbytes);
 
-gmv_status host_fail_no_memory(const host_device *device, uint64_t nbytes, gmv_error *err);
+gmv_status gmv__host_fail_no_memory(const host_device *device, uint64_t nbytes, gmv_error *err);
 
-void host_limits_init(host_limits *limits);
+void gmv__host_limits_init(host_limits *limits);
 
 /* Adds one to *count unless that makes it more than `max`. */
-bool host_limit_take(_Atomic uint64_t *count, uint64_t max);
-void host_limit_give(_Atomic uint64_t *count);
+bool gmv__host_limit_take(_Atomic uint64_t *count, uint64_t max);
+void gmv__host_limit_give(_Atomic uint64_t *count);
 
-void host_cache_init(host_cache *cache, uint64_t nbytes_max);
-void host_cache_trim(host_cache *cache);
-uint64_t host_cache_nbytes(host_cache *cache);
-void host_cache_destroy(host_cache *cache);
+void gmv__host_cache_init(host_cache *cache, uint64_t nbytes_max);
+void gmv__host_cache_trim(host_cache *cache);
+uint64_t gmv__host_cache_nbytes(host_cache *cache);
+void gmv__host_cache_destroy(host_cache *cache);
 
-gmv_status host_ordinary_allocate(host_device *device, host_memory *memory, gmv_contents contents,
-                                  gmv_error *err);
-void host_ordinary_free(host_device *device, host_memory *memory);
+gmv_status gmv__host_ordinary_allocate(host_device *device, host_memory *memory,
+                                       gmv_contents contents, gmv_error *err);
+void gmv__host_ordinary_free(host_device *device, host_memory *memory);
 
 /* nbytes above 0. */
-gmv_status host_exportable_allocate(host_device *device, host_memory *memory, gmv_error *err);
-void host_exportable_free(host_device *device, host_memory *memory);
-gmv_status host_memory_export(gmv_memory *memory, gmv_share *out_share, gmv_error *err);
+gmv_status gmv__host_exportable_allocate(host_device *device, host_memory *memory, gmv_error *err);
+void gmv__host_exportable_free(host_device *device, host_memory *memory);
+gmv_status gmv__host_memory_export(gmv_memory *memory, gmv_share *out_share, gmv_error *err);
 
 /* Unlinks exports of daemons that are gone. */
-void host_exports_sweep(const char *shm_directory);
+void gmv__host_exports_sweep(const char *shm_directory);
 
 /* True, and *out_owner, if the file is an export of this device. */
-bool host_exports_find(host_device *device, dev_t file_device, ino_t file_inode, gmv_id *out_owner);
+bool gmv__host_exports_find(host_device *device, dev_t file_device, ino_t file_inode,
+                            gmv_id *out_owner);
 
-gmv_status host_memory_import_shm(gmv_device *device, const char *name, int64_t nbytes,
-                                  bool writable, gmv_memory **out_memory, gmv_error *err);
-bool host_import_retire(gmv_memory *memory);
-void host_import_free(host_device *device, host_memory *memory);
+gmv_status gmv__host_memory_import_shm(gmv_device *device, const char *name, int64_t nbytes,
+                                       bool writable, gmv_memory **out_memory, gmv_error *err);
+bool gmv__host_import_retire(gmv_memory *memory);
+void gmv__host_import_free(host_device *device, host_memory *memory);
 
 /* ---- kernels (host_kernels.c) ---------------------------------------------------------------- */
 
-gmv_status host_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv_error *err);
-gmv_status host_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args, gmv_error *err);
-gmv_status host_copy_bits(gmv_stream *stream, const gmv_copy_bits *args, gmv_error *err);
-gmv_status host_set_bits(gmv_stream *stream, const gmv_set_bits *args, gmv_error *err);
-gmv_status host_combine_bits(gmv_stream *stream, const gmv_combine_bits *args, gmv_error *err);
-gmv_status host_count_bits(gmv_stream *stream, const gmv_count_bits *args, gmv_error *err);
-gmv_status host_find_bit(gmv_stream *stream, const gmv_find_bit *args, gmv_error *err);
-gmv_status host_check_indices(gmv_stream *stream, const gmv_check_indices *args, gmv_error *err);
-gmv_status host_sequence(gmv_stream *stream, const gmv_sequence *args, gmv_error *err);
-gmv_status host_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *err);
-gmv_status host_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, size_t n,
-                            gmv_error *err);
-gmv_status host_split_bounds(gmv_stream *stream, const gmv_split_bounds *args, gmv_error *err);
-gmv_status host_split(gmv_stream *stream, const gmv_split *args, gmv_error *err);
+gmv_status gmv__host_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv_error *err);
+gmv_status gmv__host_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args,
+                                   gmv_error *err);
+gmv_status gmv__host_copy_bits(gmv_stream *stream, const gmv_copy_bits *args, gmv_error *err);
+gmv_status gmv__host_set_bits(gmv_stream *stream, const gmv_set_bits *args, gmv_error *err);
+gmv_status gmv__host_combine_bits(gmv_stream *stream, const gmv_combine_bits *args, gmv_error *err);
+gmv_status gmv__host_count_bits(gmv_stream *stream, const gmv_count_bits *args, gmv_error *err);
+gmv_status gmv__host_find_bit(gmv_stream *stream, const gmv_find_bit *args, gmv_error *err);
+gmv_status gmv__host_check_indices(gmv_stream *stream, const gmv_check_indices *args,
+                                   gmv_error *err);
+gmv_status gmv__host_sequence(gmv_stream *stream, const gmv_sequence *args, gmv_error *err);
+gmv_status gmv__host_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *err);
+gmv_status gmv__host_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, size_t n,
+                                 gmv_error *err);
+gmv_status gmv__host_split_bounds(gmv_stream *stream, const gmv_split_bounds *args, gmv_error *err);
+gmv_status gmv__host_split(gmv_stream *stream, const gmv_split *args, gmv_error *err);
 
 /* ---- reductions (host_reductions.c, host_hash.c) -------------------------------------- */
 
-gmv_status host_statistics(gmv_stream *stream, const gmv_statistics_reduction *args,
-                           gmv_error *err);
-gmv_status host_compare(gmv_stream *stream, const gmv_comparison_reduction *args, gmv_error *err);
-gmv_status host_histogram(gmv_stream *stream, const gmv_histogram_reduction *args, gmv_error *err);
-gmv_status host_hash_blocks(gmv_stream *stream, const gmv_hash_blocks *args, gmv_error *err);
-gmv_status host_crc32c(gmv_stream *stream, const gmv_crc32c *args, gmv_error *err);
+gmv_status gmv__host_statistics(gmv_stream *stream, const gmv_statistics_reduction *args,
+                                gmv_error *err);
+gmv_status gmv__host_compare(gmv_stream *stream, const gmv_comparison_reduction *args,
+                             gmv_error *err);
+gmv_status gmv__host_histogram(gmv_stream *stream, const gmv_histogram_reduction *args,
+                               gmv_error *err);
+gmv_status gmv__host_hash_blocks(gmv_stream *stream, const gmv_hash_blocks *args, gmv_error *err);
+gmv_status gmv__host_crc32c(gmv_stream *stream, const gmv_crc32c *args, gmv_error *err);
 
 #endif

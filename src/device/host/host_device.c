@@ -16,7 +16,7 @@
 
 /* ---- memory of any kind ---------------------------------------------------------------------- */
 
-host_mapping *host_memory_mapping(const gmv_memory *base)
+host_mapping *gmv__host_memory_mapping(const gmv_memory *base)
 {
     host_memory *memory = host_memory_of(base);
     switch (base->kind) {
@@ -37,7 +37,7 @@ static gmv_status host_memory_allocate(gmv_device *base, gmv_stream *stream, gmv
     host_device *device = host_device_of(base);
     uint64_t capacity;
     if (!gmv_round_up_checked(nbytes, HOST_ALIGNMENT, &capacity))
-        return host_fail_no_memory(device, nbytes, err);
+        return gmv__host_fail_no_memory(device, nbytes, err);
     host_memory *memory = gmv_calloc(1, sizeof *memory);
     if (!memory)
         return gmv_fail_no_memory(err);
@@ -48,9 +48,9 @@ static gmv_status host_memory_allocate(gmv_device *base, gmv_stream *stream, gmv
     memory->descriptor = -1;
     gmv_status status = GMV_OK;
     if (nbytes > 0 && kind == GMV_MEMORY_ORDINARY)
-        status = host_ordinary_allocate(device, memory, contents, err);
+        status = gmv__host_ordinary_allocate(device, memory, contents, err);
     else if (nbytes > 0)
-        status = host_exportable_allocate(device, memory, err);
+        status = gmv__host_exportable_allocate(device, memory, err);
     if (status != GMV_OK) {
         gmv_free(memory);
         return status;
@@ -64,11 +64,11 @@ static void host_memory_free(gmv_memory *base)
     host_device *device = host_device_of(base->device);
     host_memory *memory = host_memory_of(base);
     if (base->kind == GMV_MEMORY_IMPORTED)
-        host_import_free(device, memory);
+        gmv__host_import_free(device, memory);
     else if (base->nbytes > 0 && base->kind == GMV_MEMORY_ORDINARY)
-        host_ordinary_free(device, memory);
+        gmv__host_ordinary_free(device, memory);
     else if (base->nbytes > 0)
-        host_exportable_free(device, memory);
+        gmv__host_exportable_free(device, memory);
     gmv_free(memory);
 }
 
@@ -88,7 +88,7 @@ static void *host_memory_host_pointer(const gmv_memory *memory)
 
 static bool host_memory_is_lost(const gmv_memory *memory)
 {
-    const host_mapping *mapping = host_memory_mapping(memory);
+    const host_mapping *mapping = gmv__host_memory_mapping(memory);
     return mapping && atomic_load(&mapping->lost);
 }
 
@@ -107,26 +107,26 @@ static gmv_status host_stream_create(gmv_device *device, gmv_stream_priority pri
 
 static void host_stream_abandon(gmv_stream *stream)
 {
-    (void)host_guard_forget(host_stream_of(stream));
+    (void)gmv__host_guard_forget(host_stream_of(stream));
 }
 
 static void host_stream_destroy(gmv_stream *base)
 {
     host_stream *stream = host_stream_of(base);
-    (void)host_guard_forget(stream);
+    (void)gmv__host_guard_forget(stream);
     gmv_free(stream->uses);
     gmv_free(stream);
 }
 
 static gmv_status host_stream_use(gmv_stream *stream, gmv_memory *memory, gmv_error *err)
 {
-    host_mapping *mapping = host_memory_mapping(memory);
-    return mapping ? host_guard_announce(host_stream_of(stream), mapping, err) : GMV_OK;
+    host_mapping *mapping = gmv__host_memory_mapping(memory);
+    return mapping ? gmv__host_guard_announce(host_stream_of(stream), mapping, err) : GMV_OK;
 }
 
 static gmv_status host_stream_finish(gmv_stream *stream, gmv_error *err)
 {
-    if (!host_guard_forget(host_stream_of(stream)))
+    if (!gmv__host_guard_forget(host_stream_of(stream)))
         return GMV_OK;
     return gmv_fail(err, GMV_ERR_MEMORY_LOST, NULL,
                     "memory that this operation used was cut short by the process that owns it, "
@@ -189,14 +189,14 @@ static void host_refresh(gmv_device *device)
 
 static void host_trim(gmv_device *device)
 {
-    host_cache_trim(&host_device_of(device)->cache);
+    gmv__host_cache_trim(&host_device_of(device)->cache);
 }
 
 static void host_close(gmv_device *base)
 {
     host_device *device = host_device_of(base);
     assert(atomic_load(&device->used_nbytes) == 0 && atomic_load(&device->imports.n_mappings) == 0);
-    host_cache_destroy(&device->cache);
+    gmv__host_cache_destroy(&device->cache);
     pthread_mutex_destroy(&device->exports.lock);
     pthread_cond_destroy(&device->imports.opened);
     pthread_mutex_destroy(&device->imports.lock);
@@ -214,9 +214,9 @@ static const gmv_backend_ops host_ops = {
     .memory_free = host_memory_free,
     .memory_host_pointer = host_memory_host_pointer,
     .memory_is_lost = host_memory_is_lost,
-    .memory_retire = host_import_retire,
-    .memory_export = host_memory_export,
-    .memory_import_shm = host_memory_import_shm,
+    .memory_retire = gmv__host_import_retire,
+    .memory_export = gmv__host_memory_export,
+    .memory_import_shm = gmv__host_memory_import_shm,
     .memory_import_ipc = host_memory_import_ipc,
     .stream_create = host_stream_create,
     .stream_destroy = host_stream_destroy,
@@ -228,30 +228,30 @@ static const gmv_backend_ops host_ops = {
     .copy_out = host_copy_out,
     .copy_within = host_copy_within,
     .fill = host_fill,
-    .valid_if = host_valid_if,
-    .bits_to_bools = host_bits_to_bools,
-    .copy_bits = host_copy_bits,
-    .set_bits = host_set_bits,
-    .combine_bits = host_combine_bits,
-    .count_bits = host_count_bits,
-    .find_bit = host_find_bit,
-    .check_indices = host_check_indices,
-    .sequence = host_sequence,
-    .gather = host_gather,
-    .copy_pieces = host_copy_pieces,
-    .split_bounds = host_split_bounds,
-    .split = host_split,
-    .statistics = host_statistics,
-    .compare = host_compare,
-    .histogram = host_histogram,
-    .hash_blocks = host_hash_blocks,
-    .crc32c = host_crc32c,
+    .valid_if = gmv__host_valid_if,
+    .bits_to_bools = gmv__host_bits_to_bools,
+    .copy_bits = gmv__host_copy_bits,
+    .set_bits = gmv__host_set_bits,
+    .combine_bits = gmv__host_combine_bits,
+    .count_bits = gmv__host_count_bits,
+    .find_bit = gmv__host_find_bit,
+    .check_indices = gmv__host_check_indices,
+    .sequence = gmv__host_sequence,
+    .gather = gmv__host_gather,
+    .copy_pieces = gmv__host_copy_pieces,
+    .split_bounds = gmv__host_split_bounds,
+    .split = gmv__host_split,
+    .statistics = gmv__host_statistics,
+    .compare = gmv__host_compare,
+    .histogram = gmv__host_histogram,
+    .hash_blocks = gmv__host_hash_blocks,
+    .crc32c = gmv__host_crc32c,
 };
 
 static const host_kernel_set *host_choose_kernels(const gmv_device_options *options)
 {
-    const host_kernel_set *best = options->force_portable_kernels ? NULL : host_avx2_set();
-    return best ? best : &host_portable_set;
+    const host_kernel_set *best = options->force_portable_kernels ? NULL : gmv__host_avx2_set();
+    return best ? best : &gmv__host_portable_set;
 }
 
 static void host_describe(host_device *device, const gmv_device_options *options)
@@ -261,7 +261,7 @@ static void host_describe(host_device *device, const gmv_device_options *options
     info->ordinal = options->ordinal;
     snprintf(info->name, sizeof info->name, "host memory");
     snprintf(info->kernel_set, sizeof info->kernel_set, "%s", device->kernels->name);
-    info->total_nbytes = host_system_total();
+    info->total_nbytes = gmv__host_system_total();
 }
 
 gmv_status gmv_device_open_host(const gmv_device_options *options, gmv_device **out_device,
@@ -279,20 +279,20 @@ gmv_status gmv_device_open_host(const gmv_device_options *options, gmv_device **
         gmv_free(device);
         return gmv_fail_no_memory(err);
     }
-    gmv_device_init(&device->base, &host_ops);
+    gmv__device_init(&device->base, &host_ops);
     device->base.hides_host_pointers = options->hide_host_pointers;
     device->kernels = host_choose_kernels(options);
     host_describe(device, options);
-    host_limits_init(&device->limits);
+    gmv__host_limits_init(&device->limits);
     uint64_t cache_max = options->cache_nbytes_max;
     if (cache_max == 0)
         cache_max = GMV_MIN(CACHE_NBYTES_DEFAULT, device->base.info.total_nbytes / 4);
-    host_cache_init(&device->cache, cache_max);
+    gmv__host_cache_init(&device->cache, cache_max);
     pthread_mutex_init(&device->exports.lock, NULL);
     pthread_mutex_init(&device->imports.lock, NULL);
     pthread_cond_init(&device->imports.opened, NULL);
-    host_guard_install();
-    host_exports_sweep(device->shm_directory);
+    gmv__host_guard_install();
+    gmv__host_exports_sweep(device->shm_directory);
     *out_device = &device->base;
     return GMV_OK;
 }

@@ -137,39 +137,39 @@ static void export_close(host_device *device, host_memory *memory)
 
 static bool export_take_limits(host_limits *limits)
 {
-    if (!host_limit_take(&limits->descriptors, limits->descriptors_max))
+    if (!gmv__host_limit_take(&limits->descriptors, limits->descriptors_max))
         return false;
-    if (host_limit_take(&limits->mappings, limits->mappings_max))
+    if (gmv__host_limit_take(&limits->mappings, limits->mappings_max))
         return true;
-    host_limit_give(&limits->descriptors);
+    gmv__host_limit_give(&limits->descriptors);
     return false;
 }
 
 static void export_give_limits(host_limits *limits)
 {
-    host_limit_give(&limits->descriptors);
-    host_limit_give(&limits->mappings);
+    gmv__host_limit_give(&limits->descriptors);
+    gmv__host_limit_give(&limits->mappings);
 }
 
-gmv_status host_exportable_allocate(host_device *device, host_memory *memory, gmv_error *err)
+gmv_status gmv__host_exportable_allocate(host_device *device, host_memory *memory, gmv_error *err)
 {
     memory->descriptor = -1;
     memory->reserved_nbytes = memory->base.capacity;
-    if (memory->base.nbytes > INT64_MAX || !host_reserve(device, memory->reserved_nbytes))
-        return host_fail_no_memory(device, memory->base.nbytes, err);
+    if (memory->base.nbytes > INT64_MAX || !gmv__host_reserve(device, memory->reserved_nbytes))
+        return gmv__host_fail_no_memory(device, memory->base.nbytes, err);
     if (!export_take_limits(&device->limits)) {
-        host_release(device, memory->reserved_nbytes);
+        gmv__host_release(device, memory->reserved_nbytes);
         return gmv_fail(err, GMV_ERR_DEVICE_OUT_OF_MEMORY, NULL,
                         "%llu exportable buffers is all that the process's limits of open files "
                         "and mappings allow; delete some or raise the limits",
                         (unsigned long long)atomic_load(&device->limits.descriptors));
     }
-    if (host_has_fresh(device, memory->reserved_nbytes) && export_create(device, memory))
+    if (gmv__host_has_fresh(device, memory->reserved_nbytes) && export_create(device, memory))
         return GMV_OK;
     export_close(device, memory);
     export_give_limits(&device->limits);
-    host_release(device, memory->reserved_nbytes);
-    return host_fail_no_memory(device, memory->base.nbytes, err);
+    gmv__host_release(device, memory->reserved_nbytes);
+    return gmv__host_fail_no_memory(device, memory->base.nbytes, err);
 }
 
 /* ---- the list of exports --------------------------------------------------------------------- */
@@ -199,7 +199,8 @@ static void exports_unlink(host_exports *exports, host_memory *memory)
     pthread_mutex_unlock(&exports->lock);
 }
 
-bool host_exports_find(host_device *device, dev_t file_device, ino_t file_inode, gmv_id *out_owner)
+bool gmv__host_exports_find(host_device *device, dev_t file_device, ino_t file_inode,
+                            gmv_id *out_owner)
 {
     host_exports *exports = &device->exports;
     pthread_mutex_lock(&exports->lock);
@@ -212,12 +213,12 @@ bool host_exports_find(host_device *device, dev_t file_device, ino_t file_inode,
     return memory != NULL;
 }
 
-void host_exportable_free(host_device *device, host_memory *memory)
+void gmv__host_exportable_free(host_device *device, host_memory *memory)
 {
     exports_unlink(&device->exports, memory);
     export_close(device, memory);
     export_give_limits(&device->limits);
-    host_release(device, memory->reserved_nbytes);
+    gmv__host_release(device, memory->reserved_nbytes);
 }
 
 /* ---- exporting ------------------------------------------------------------------------------- */
@@ -263,7 +264,7 @@ static bool export_is_done(host_device *device, const host_memory *memory)
     return done;
 }
 
-gmv_status host_memory_export(gmv_memory *base, gmv_share *out_share, gmv_error *err)
+gmv_status gmv__host_memory_export(gmv_memory *base, gmv_share *out_share, gmv_error *err)
 {
     host_memory *memory = host_memory_of(base);
     host_device *device = host_device_of(base->device);
@@ -302,7 +303,7 @@ static void sweep_one(int directory, const char *name)
     close(descriptor);
 }
 
-void host_exports_sweep(const char *shm_directory)
+void gmv__host_exports_sweep(const char *shm_directory)
 {
     DIR *directory = opendir(shm_directory);
     if (!directory)

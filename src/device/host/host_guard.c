@@ -93,7 +93,7 @@ static void guard_install_once(void)
     sigaction(SIGBUS, &action, NULL);
 }
 
-void host_guard_install(void)
+void gmv__host_guard_install(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, guard_install_once);
@@ -112,7 +112,7 @@ static bool guard_reserve_use(host_stream *stream)
     return true;
 }
 
-gmv_status host_guard_announce(host_stream *stream, host_mapping *mapping, gmv_error *err)
+gmv_status gmv__host_guard_announce(host_stream *stream, host_mapping *mapping, gmv_error *err)
 {
     if (atomic_load(&mapping->lost))
         return gmv_fail(err, GMV_ERR_MEMORY_LOST, NULL,
@@ -135,7 +135,7 @@ gmv_status host_guard_announce(host_stream *stream, host_mapping *mapping, gmv_e
     return GMV_OK;
 }
 
-bool host_guard_forget(host_stream *stream)
+bool gmv__host_guard_forget(host_stream *stream)
 {
     atomic_signal_fence(memory_order_seq_cst);
     if (!stream->active)

@@ -16,7 +16,7 @@
 #    define HAVE_CRC_INSTRUCTION 0
 #endif
 
-gmv_status host_hash_blocks(gmv_stream *stream, const gmv_hash_blocks *args, gmv_error *err)
+gmv_status gmv__host_hash_blocks(gmv_stream *stream, const gmv_hash_blocks *args, gmv_error *err)
 {
     const uint8_t *input = (const uint8_t *)(uintptr_t)args->input;
     uint8_t *output = (uint8_t *)(uintptr_t)args->output;
@@ -84,7 +84,7 @@ GMV_CLIENT_MEMORY static uint32_t crc_by_tables(uint32_t crc, const uint8_t *at,
 static crc_update crc_choose(const gmv_stream *stream)
 {
 #if HAVE_CRC_INSTRUCTION
-    if (host_device_of(stream->device)->kernels != &host_portable_set &&
+    if (host_device_of(stream->device)->kernels != &gmv__host_portable_set &&
         __builtin_cpu_supports("sse4.2")) {
         (void)pthread_once(&joiner_once, joiner_init);
         return crc_by_instruction;
@@ -93,7 +93,7 @@ static crc_update crc_choose(const gmv_stream *stream)
     return crc_by_tables;
 }
 
-gmv_status host_crc32c(gmv_stream *stream, const gmv_crc32c *args, gmv_error *err)
+gmv_status gmv__host_crc32c(gmv_stream *stream, const gmv_crc32c *args, gmv_error *err)
 {
     const uint8_t *input = (const uint8_t *)(uintptr_t)args->input;
     client_u32 *output = (client_u32 *)(uintptr_t)args->output;

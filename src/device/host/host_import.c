@@ -110,7 +110,7 @@ static gmv_status segment_check_foreign(host_device *device, const host_segment 
                                         gmv_error *err)
 {
     gmv_id owner;
-    if (!host_exports_find(device, segment->file_device, segment->file_inode, &owner))
+    if (!gmv__host_exports_find(device, segment->file_device, segment->file_inode, &owner))
         return GMV_OK;
     gmv_status status = gmv_fail(err, GMV_ERR_HANDLE_EXPORTED_HERE, NAME_POINTER,
                                  "this daemon has exported that segment itself; use the buffer's "
@@ -181,11 +181,11 @@ static bool imports_open(host_device *device, host_import *import, const host_se
     host_imports *imports = &device->imports;
     int protection = PROT_READ | (segment->writable ? PROT_WRITE : 0);
     void *address = MAP_FAILED;
-    if (host_limit_take(&device->limits.mappings, device->limits.mappings_max)) {
+    if (gmv__host_limit_take(&device->limits.mappings, device->limits.mappings_max)) {
         address =
             mmap(NULL, import->mapping.nbytes, protection, MAP_SHARED, segment->descriptor, 0);
         if (address == MAP_FAILED)
-            host_limit_give(&device->limits.mappings);
+            gmv__host_limit_give(&device->limits.mappings);
     }
     bool opened = address != MAP_FAILED;
     pthread_mutex_lock(&imports->lock);
@@ -241,7 +241,7 @@ static void import_release(host_device *device, host_import *import)
         return;
     munmap(import->mapping.address, import->mapping.nbytes);
     atomic_fetch_sub(&imports->n_mappings, 1);
-    host_limit_give(&device->limits.mappings);
+    gmv__host_limit_give(&device->limits.mappings);
     gmv_free(import);
 }
 
@@ -267,8 +267,8 @@ static gmv_status import_segment(host_device *device, const host_segment *segmen
     return GMV_OK;
 }
 
-gmv_status host_memory_import_shm(gmv_device *base, const char *name, int64_t nbytes, bool writable,
-                                  gmv_memory **out_memory, gmv_error *err)
+gmv_status gmv__host_memory_import_shm(gmv_device *base, const char *name, int64_t nbytes,
+                                       bool writable, gmv_memory **out_memory, gmv_error *err)
 {
     host_device *device = host_device_of(base);
     host_segment segment;
@@ -290,7 +290,7 @@ gmv_status host_memory_import_shm(gmv_device *base, const char *name, int64_t nb
     return GMV_OK;
 }
 
-bool host_import_retire(gmv_memory *base)
+bool gmv__host_import_retire(gmv_memory *base)
 {
     host_memory *memory = host_memory_of(base);
     if (memory->retired || !memory->import)
@@ -299,9 +299,9 @@ bool host_import_retire(gmv_memory *base)
     return atomic_fetch_sub(&memory->import->users, 1) == 1;
 }
 
-void host_import_free(host_device *device, host_memory *memory)
+void gmv__host_import_free(host_device *device, host_memory *memory)
 {
-    host_import_retire(&memory->base);
+    gmv__host_import_retire(&memory->base);
     if (memory->import)
         import_release(device, memory->import);
 }

@@ -74,7 +74,8 @@ typedef int64_t (*check_function)(const check_run *run, int64_t first, int64_t e
 static const check_function check_functions[9] = {
     [1] = check_8, [2] = check_16, [4] = check_32, [8] = check_64};
 
-gmv_status host_check_indices(gmv_stream *stream, const gmv_check_indices *args, gmv_error *err)
+gmv_status gmv__host_check_indices(gmv_stream *stream, const gmv_check_indices *args,
+                                   gmv_error *err)
 {
     const check_run run = {
         .from = (const uint8_t *)(uintptr_t)args->address,
@@ -104,7 +105,7 @@ GMV_CLIENT_MEMORY static void sequence_write(uint8_t *output, int64_t n, int32_t
         values[i].value = (uint32_t)i * (uint32_t)step;
 }
 
-gmv_status host_sequence(gmv_stream *stream, const gmv_sequence *args, gmv_error *err)
+gmv_status gmv__host_sequence(gmv_stream *stream, const gmv_sequence *args, gmv_error *err)
 {
     sequence_write((uint8_t *)(uintptr_t)args->output, args->n, args->step);
     return GMV_OK;

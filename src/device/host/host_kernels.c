@@ -101,7 +101,7 @@ static uint64_t valid_tail(const host_kernel_set *kernels, gmv_predicate predica
     return word & low_ones(n);
 }
 
-gmv_status host_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv_error *err)
+gmv_status gmv__host_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv_error *err)
 {
     static const unsigned word_nbytes[] = {64, 256, 512};
     const host_kernel_set *kernels = stream_kernels(stream);
@@ -126,7 +126,8 @@ gmv_status host_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv_error
     return GMV_OK;
 }
 
-gmv_status host_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args, gmv_error *err)
+gmv_status gmv__host_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args,
+                                   gmv_error *err)
 {
     bit_cursor bits = cursor_of(args->bits);
     uint8_t *output = pointer_of(args->output);
@@ -222,7 +223,7 @@ static int64_t combine_words(const host_kernel_set *kernels, const gmv_combine_b
     return count;
 }
 
-gmv_status host_combine_bits(gmv_stream *stream, const gmv_combine_bits *args, gmv_error *err)
+gmv_status gmv__host_combine_bits(gmv_stream *stream, const gmv_combine_bits *args, gmv_error *err)
 {
     uint8_t *output = pointer_of(args->output);
     size_t n_words = (size_t)(args->n / 64);
@@ -237,17 +238,17 @@ gmv_status host_combine_bits(gmv_stream *stream, const gmv_combine_bits *args, g
     return GMV_OK;
 }
 
-gmv_status host_copy_bits(gmv_stream *stream, const gmv_copy_bits *args, gmv_error *err)
+gmv_status gmv__host_copy_bits(gmv_stream *stream, const gmv_copy_bits *args, gmv_error *err)
 {
-    return host_combine_bits(stream,
-                             &(gmv_combine_bits){.operation = GMV_BITS_AND,
-                                                 .inputs = &args->bits,
-                                                 .n_inputs = 1,
-                                                 .n = args->n,
-                                                 .output = args->output,
-                                                 .output_nbytes = args->output_nbytes,
-                                                 .out_set_count = args->out_set_count},
-                             err);
+    return gmv__host_combine_bits(stream,
+                                  &(gmv_combine_bits){.operation = GMV_BITS_AND,
+                                                      .inputs = &args->bits,
+                                                      .n_inputs = 1,
+                                                      .n = args->n,
+                                                      .output = args->output,
+                                                      .output_nbytes = args->output_nbytes,
+                                                      .out_set_count = args->out_set_count},
+                                  err);
 }
 
 /* Sets or clears the bits that `mask` selects in one byte. */
@@ -256,7 +257,7 @@ GMV_CLIENT_MEMORY static void set_in_byte(uint8_t *byte, uint64_t mask, bool val
     *byte = (uint8_t)(valid ? *byte | mask : *byte & ~mask);
 }
 
-gmv_status host_set_bits(gmv_stream *stream, const gmv_set_bits *args, gmv_error *err)
+gmv_status gmv__host_set_bits(gmv_stream *stream, const gmv_set_bits *args, gmv_error *err)
 {
     if (args->range.begin == args->range.end)
         return GMV_OK;
@@ -301,7 +302,7 @@ static split_range range_split(uint64_t address, gmv_bit_range range)
     return split;
 }
 
-gmv_status host_count_bits(gmv_stream *stream, const gmv_count_bits *args, gmv_error *err)
+gmv_status gmv__host_count_bits(gmv_stream *stream, const gmv_count_bits *args, gmv_error *err)
 {
     const host_kernel_set *kernels = stream_kernels(stream);
     for (size_t i = 0; i < args->n_ranges && args->out_counts; i++) {
@@ -329,7 +330,7 @@ GMV_CLIENT_MEMORY static int64_t first_one_at(const uint8_t *word)
     return bits ? __builtin_ctzll(bits) : 0;
 }
 
-gmv_status host_find_bit(gmv_stream *stream, const gmv_find_bit *args, gmv_error *err)
+gmv_status gmv__host_find_bit(gmv_stream *stream, const gmv_find_bit *args, gmv_error *err)
 {
     int64_t n = args->range.end - args->range.begin;
     int64_t index = n;
@@ -455,7 +456,7 @@ static void gather_strided(odometer *position, int64_t itemsize, int64_t count, 
     }
 }
 
-gmv_status host_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *err)
+gmv_status gmv__host_gather(gmv_stream *stream, const gmv_gather *args, gmv_error *err)
 {
     uint8_t *output = pointer_of(args->output);
     if (args->count == 0)

@@ -161,7 +161,7 @@ static uint32_t first_differing(double *const pairs[2], uint32_t n,
     {                                                                                      \
         pairs_body(pairs, n, options, out);                                                \
     }                                                                                      \
-    const host_loops host_##name##_loops = {                                               \
+    const host_loops gmv__host_##name##_loops = {                                          \
         .moments = name##_moments, .pairs = name##_pairs, .first_differing = first_differing};
 
 DEFINE_LOOPS(portable, )

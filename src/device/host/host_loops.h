@@ -40,7 +40,7 @@ typedef struct host_loops {
                                 const comparison_options *options);
 } host_loops;
 
-extern const host_loops host_portable_loops;
-extern const host_loops host_avx2_loops; /* where host_avx2_set() has a set */
+extern const host_loops gmv__host_portable_loops;
+extern const host_loops gmv__host_avx2_loops; /* where gmv__host_avx2_set() has a set */
 
 #endif

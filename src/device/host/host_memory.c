@@ -23,20 +23,20 @@
 static bool system_has(const host_device *device, uint64_t nbytes)
 {
     uint64_t headroom = GMV_MIN(HEADROOM_NBYTES, device->base.info.total_nbytes / 32);
-    uint64_t available = host_system_available();
+    uint64_t available = gmv__host_system_available();
     return available >= headroom && nbytes <= available - headroom;
 }
 
-bool host_has_fresh(host_device *device, uint64_t nbytes)
+bool gmv__host_has_fresh(host_device *device, uint64_t nbytes)
 {
     uint64_t unchecked = atomic_fetch_add(&device->unchecked_nbytes, nbytes) + nbytes;
     if (unchecked < FRESH_CHECK_NBYTES)
         return true;
     uint64_t used = atomic_load(&device->used_nbytes); /* nbytes are in it already */
-    if (used + host_cache_nbytes(&device->cache) > device->base.info.total_nbytes)
-        host_cache_trim(&device->cache);
+    if (used + gmv__host_cache_nbytes(&device->cache) > device->base.info.total_nbytes)
+        gmv__host_cache_trim(&device->cache);
     if (!system_has(device, nbytes)) {
-        host_cache_trim(&device->cache);
+        gmv__host_cache_trim(&device->cache);
         if (!system_has(device, nbytes)) {
             /* Asked again next time, however little it is that is wanted then. */
             atomic_store(&device->unchecked_nbytes, FRESH_CHECK_NBYTES);
@@ -47,7 +47,7 @@ bool host_has_fresh(host_device *device, uint64_t nbytes)
     return true;
 }
 
-bool host_reserve(host_device *device, uint64_t nbytes)
+bool gmv__host_reserve(host_device *device, uint64_t nbytes)
 {
     uint64_t total = device->base.info.total_nbytes;
     uint64_t used = atomic_load(&device->used_nbytes);
@@ -58,12 +58,12 @@ bool host_reserve(host_device *device, uint64_t nbytes)
     return true;
 }
 
-void host_release(host_device *device, uint64_t nbytes)
+void gmv__host_release(host_device *device, uint64_t nbytes)
 {
     atomic_fetch_sub(&device->used_nbytes, nbytes);
 }
 
-gmv_status host_fail_no_memory(const host_device *device, uint64_t nbytes, gmv_error *err)
+gmv_status gmv__host_fail_no_memory(const host_device *device, uint64_t nbytes, gmv_error *err)
 {
     return gmv_fail(err, GMV_ERR_DEVICE_OUT_OF_MEMORY, NULL,
                     "the device cannot give %llu bytes (%llu of %llu are free); delete handles "
@@ -75,15 +75,15 @@ gmv_status host_fail_no_memory(const host_device *device, uint64_t nbytes, gmv_e
 
 /* ---- limits of the process ------------------------------------------------------------------- */
 
-void host_limits_init(host_limits *limits)
+void gmv__host_limits_init(host_limits *limits)
 {
-    limits->mappings_max = host_system_mappings() / 4 * 3;
-    limits->descriptors_max = host_system_descriptors() / 4 * 3;
+    limits->mappings_max = gmv__host_system_mappings() / 4 * 3;
+    limits->descriptors_max = gmv__host_system_descriptors() / 4 * 3;
     atomic_init(&limits->mappings, 0);
     atomic_init(&limits->descriptors, 0);
 }
 
-bool host_limit_take(_Atomic uint64_t *count, uint64_t max)
+bool gmv__host_limit_take(_Atomic uint64_t *count, uint64_t max)
 {
     if (atomic_fetch_add(count, 1) < max)
         return true;
@@ -91,7 +91,7 @@ bool host_limit_take(_Atomic uint64_t *count, uint64_t max)
     return false;
 }
 
-void host_limit_give(_Atomic uint64_t *count)
+void gmv__host_limit_give(_Atomic uint64_t *count)
 {
     atomic_fetch_sub(count, 1);
 }
@@ -133,13 +133,13 @@ static size_t block_class(uint64_t size)
     return (size_t)(log2 - SMALLEST_LOG2) * 8 + (size_t)step;
 }
 
-void host_cache_init(host_cache *cache, uint64_t nbytes_max)
+void gmv__host_cache_init(host_cache *cache, uint64_t nbytes_max)
 {
     pthread_mutex_init(&cache->lock, NULL);
     cache->nbytes_max = nbytes_max;
 }
 
-uint64_t host_cache_nbytes(host_cache *cache)
+uint64_t gmv__host_cache_nbytes(host_cache *cache)
 {
     pthread_mutex_lock(&cache->lock);
     uint64_t nbytes = cache->nbytes;
@@ -214,14 +214,14 @@ static void cache_shrink(host_cache *cache, uint64_t nbytes_max)
     }
 }
 
-void host_cache_trim(host_cache *cache)
+void gmv__host_cache_trim(host_cache *cache)
 {
     cache_shrink(cache, 0);
 }
 
-void host_cache_destroy(host_cache *cache)
+void gmv__host_cache_destroy(host_cache *cache)
 {
-    host_cache_trim(cache);
+    gmv__host_cache_trim(cache);
     pthread_mutex_destroy(&cache->lock);
 }
 
@@ -231,12 +231,12 @@ static gmv_status small_allocate(host_device *device, host_memory *memory, gmv_e
 {
     void *block;
     memory->reserved_nbytes = memory->base.capacity;
-    if (!host_reserve(device, memory->reserved_nbytes))
-        return host_fail_no_memory(device, memory->base.nbytes, err);
-    if (!host_has_fresh(device, memory->reserved_nbytes) ||
+    if (!gmv__host_reserve(device, memory->reserved_nbytes))
+        return gmv__host_fail_no_memory(device, memory->base.nbytes, err);
+    if (!gmv__host_has_fresh(device, memory->reserved_nbytes) ||
         posix_memalign(&block, HOST_ALIGNMENT, (size_t)memory->base.capacity) != 0) {
-        host_release(device, memory->reserved_nbytes);
-        return host_fail_no_memory(device, memory->base.nbytes, err);
+        gmv__host_release(device, memory->reserved_nbytes);
+        return gmv__host_fail_no_memory(device, memory->base.nbytes, err);
     }
     memory->base.address = (uint64_t)(uintptr_t)block;
     return GMV_OK;
@@ -261,25 +261,25 @@ static gmv_status big_allocate(host_device *device, host_memory *memory, bool *o
 {
     uint64_t size = block_size(memory->base.capacity);
     memory->reserved_nbytes = size;
-    if (size == 0 || !host_reserve(device, size))
-        return host_fail_no_memory(device, memory->base.nbytes, err);
+    if (size == 0 || !gmv__host_reserve(device, size))
+        return gmv__host_fail_no_memory(device, memory->base.nbytes, err);
     void *block = cache_take(&device->cache, size);
     *out_zero = !block;
     if (!block) {
         block = MAP_FAILED;
-        if (host_has_fresh(device, size))
+        if (gmv__host_has_fresh(device, size))
             block = map_block(size);
     }
     if (block == MAP_FAILED) {
-        host_release(device, size);
-        return host_fail_no_memory(device, memory->base.nbytes, err);
+        gmv__host_release(device, size);
+        return gmv__host_fail_no_memory(device, memory->base.nbytes, err);
     }
     memory->base.address = (uint64_t)(uintptr_t)block;
     return GMV_OK;
 }
 
-gmv_status host_ordinary_allocate(host_device *device, host_memory *memory, gmv_contents contents,
-                                  gmv_error *err)
+gmv_status gmv__host_ordinary_allocate(host_device *device, host_memory *memory,
+                                       gmv_contents contents, gmv_error *err)
 {
     bool is_zero = false;
     if (memory->base.capacity < HOST_BIG_NBYTES)
@@ -293,7 +293,7 @@ gmv_status host_ordinary_allocate(host_device *device, host_memory *memory, gmv_
     return GMV_OK;
 }
 
-void host_ordinary_free(host_device *device, host_memory *memory)
+void gmv__host_ordinary_free(host_device *device, host_memory *memory)
 {
     void *block = (void *)(uintptr_t)memory->base.address;
     uint64_t size = memory->reserved_nbytes;
@@ -305,5 +305,5 @@ void host_ordinary_free(host_device *device, host_memory *memory)
         cache_put(&device->cache, block, size);
         cache_shrink(&device->cache, device->cache.nbytes_max);
     }
-    host_release(device, size);
+    gmv__host_release(device, size);
 }

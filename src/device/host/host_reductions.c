@@ -173,7 +173,7 @@ static const tile_read tile_reads[][2] = {ELEMENT_MAP(TILE_ROW)};
 
 static bool stream_has_avx2(const gmv_stream *stream)
 {
-    return host_device_of(stream->device)->kernels == host_avx2_set();
+    return host_device_of(stream->device)->kernels == gmv__host_avx2_set();
 }
 
 static tile_read tile_reader(const gmv_stream *stream, gmv_dtype dtype)
@@ -183,7 +183,7 @@ static tile_read tile_reader(const gmv_stream *stream, gmv_dtype dtype)
 
 static const host_loops *stream_loops(const gmv_stream *stream)
 {
-    return stream_has_avx2(stream) ? &host_avx2_loops : &host_portable_loops;
+    return stream_has_avx2(stream) ? &gmv__host_avx2_loops : &gmv__host_portable_loops;
 }
 
 /* The tile of some elements, read in blocks, so that what is not finite slows down its own only. */
@@ -215,7 +215,8 @@ static gmv_statistics_partial tile_statistics(tile_values *tile, const host_loop
 
 #define PAIRS_MAX 64
 
-gmv_status host_statistics(gmv_stream *stream, const gmv_statistics_reduction *args, gmv_error *err)
+gmv_status gmv__host_statistics(gmv_stream *stream, const gmv_statistics_reduction *args,
+                                gmv_error *err)
 {
     tile_values tile;
     uint64_t words[TILE_WORDS];
@@ -370,7 +371,8 @@ static void floats_compare(const pairs *p, const host_loops *loops, float_values
         out_partial->first = p->first + loops->first_differing(values, p->n, options);
 }
 
-gmv_status host_compare(gmv_stream *stream, const gmv_comparison_reduction *args, gmv_error *err)
+gmv_status gmv__host_compare(gmv_stream *stream, const gmv_comparison_reduction *args,
+                             gmv_error *err)
 {
     uint64_t words[2][TILE_WORDS];
     const uint64_t itemsize = gmv_dtype_describe(args->dtype)->itemsize, n = (uint64_t)args->n;
@@ -417,7 +419,8 @@ static void histogram_add(const gmv_histogram_reduction *args, const tile_values
     }
 }
 
-gmv_status host_histogram(gmv_stream *stream, const gmv_histogram_reduction *args, gmv_error *err)
+gmv_status gmv__host_histogram(gmv_stream *stream, const gmv_histogram_reduction *args,
+                               gmv_error *err)
 {
     tile_values tile;
     uint64_t words[TILE_WORDS];

@@ -65,19 +65,19 @@ static void copy_bytes(const gmv_copy_piece *piece)
 static gmv_status copy_piece(gmv_stream *stream, const gmv_copy_piece *piece, gmv_error *err)
 {
     if (piece->is_bits)
-        return host_copy_bits(stream,
-                              &(gmv_copy_bits){.bits = piece->bits,
-                                               .n = piece->n,
-                                               .output = piece->destination,
-                                               .output_nbytes = piece->capacity,
-                                               .out_set_count = piece->out_set_count},
-                              err);
+        return gmv__host_copy_bits(stream,
+                                   &(gmv_copy_bits){.bits = piece->bits,
+                                                    .n = piece->n,
+                                                    .output = piece->destination,
+                                                    .output_nbytes = piece->capacity,
+                                                    .out_set_count = piece->out_set_count},
+                                   err);
     copy_bytes(piece);
     return GMV_OK;
 }
 
-gmv_status host_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, size_t n,
-                            gmv_error *err)
+gmv_status gmv__host_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, size_t n,
+                                 gmv_error *err)
 {
     for (size_t i = 0; i < n; i++)
         GMV_TRY(copy_piece(stream, &pieces[i], err));
@@ -86,7 +86,7 @@ gmv_status host_copy_pieces(gmv_stream *stream, const gmv_copy_piece *pieces, si
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
-gmv_status host_split_bounds(gmv_stream *stream, const gmv_split_bounds *args, gmv_error *err)
+gmv_status gmv__host_split_bounds(gmv_stream *stream, const gmv_split_bounds *args, gmv_error *err)
 {
     (void)stream;
     for (size_t l = 1; l < args->n_levels; l++) {
@@ -148,7 +148,7 @@ static gmv_status split_partition(gmv_stream *stream, const gmv_split *args, siz
     return GMV_OK;
 }
 
-gmv_status host_split(gmv_stream *stream, const gmv_split *args, gmv_error *err)
+gmv_status gmv__host_split(gmv_stream *stream, const gmv_split *args, gmv_error *err)
 {
     for (size_t p = args->first; p < args->first + args->n; p++)
         if (args->destinations[p])

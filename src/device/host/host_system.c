@@ -39,7 +39,7 @@ static bool read_number(const char *path, const char *key, uint64_t *out)
     return found;
 }
 
-uint64_t host_system_total(void)
+uint64_t gmv__host_system_total(void)
 {
     uint64_t total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t limit;
@@ -60,7 +60,7 @@ static uint64_t group_available(void)
     return limit - GMV_MIN(limit, used);
 }
 
-uint64_t host_system_available(void)
+uint64_t gmv__host_system_available(void)
 {
     uint64_t kibibytes, machine = UINT64_MAX;
     if (read_number("/proc/meminfo", "MemAvailable:", &kibibytes))
@@ -69,14 +69,14 @@ uint64_t host_system_available(void)
     return GMV_MIN(machine, group);
 }
 
-uint64_t host_system_mappings(void)
+uint64_t gmv__host_system_mappings(void)
 {
     uint64_t limit = 65530; /* the kernel's default */
     (void)read_number("/proc/sys/vm/max_map_count", "", &limit);
     return limit;
 }
 
-uint64_t host_system_descriptors(void)
+uint64_t gmv__host_system_descriptors(void)
 {
     const rlim_t enough = (rlim_t)1 << 20;
     struct rlimit limit;

@@ -48,10 +48,10 @@ typedef struct host_kernel_set {
     size_t (*find_word)(const uint8_t *bits, size_t n_words);
 } host_kernel_set;
 
-extern const host_kernel_set host_portable_set;
+extern const host_kernel_set gmv__host_portable_set;
 
 /* NULL if this processor or this build has none. */
-const host_kernel_set *host_avx2_set(void);
+const host_kernel_set *gmv__host_avx2_set(void);
 
 /* The word of 64 bits from bit `shift` of `bits`: reads a ninth byte only if that holds some of it.
  */

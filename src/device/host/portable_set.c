@@ -170,7 +170,7 @@ GMV_CLIENT_MEMORY static size_t portable_find_word(const uint8_t *bits, size_t n
     return n_words;
 }
 
-const host_kernel_set host_portable_set = {
+const host_kernel_set gmv__host_portable_set = {
     .name = "portable",
     .valid_words = {[GMV_PREDICATE_NONZERO_BYTE] = portable_valid_bytes,
                     [GMV_PREDICATE_NOT_NAN_F4] = portable_valid_f4,
