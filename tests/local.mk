@@ -12,7 +12,7 @@ AM_TESTS_ENVIRONMENT = \
 	ASAN_OPTIONS="allocator_may_return_null=1:$$ASAN_OPTIONS"; export ASAN_OPTIONS; \
 	TSAN_OPTIONS="allocator_may_return_null=1:$$TSAN_OPTIONS"; export TSAN_OPTIONS; \
 	LSAN_OPTIONS="suppressions=$(abs_top_srcdir)/tests/support/lsan.supp:print_suppressions=0"; export LSAN_OPTIONS; \
-	CC='$(CC)'; export CC; PYTHON='$(PYTHON)'; export PYTHON;
+	CC='$(CC)'; export CC; NM='$(NM)'; export NM; PYTHON='$(PYTHON)'; export PYTHON;
 
 GMV_TEST_CFLAGS = $(AM_CFLAGS) $(CRITERION_CFLAGS) $(JANSSON_CFLAGS) -Wno-missing-prototypes -Wno-null-dereference
 GMV_TEST_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
