@@ -25,7 +25,7 @@ struct gmv_batch {
     batch_answer answers[];
 };
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static gmv_status batch_check_string(const json_t *value, const char *name, gmv_error *err)
 {
@@ -197,7 +197,7 @@ void gmv_batch_keep_answer(gmv_batch *batch, size_t index, const char *text, siz
     batch->answers[index].nbytes = nbytes;
 }
 
-/* ---- references ------------------------------------------------------------------------------ */
+/* ---- references ---- */
 
 static gmv_status reference_fail(gmv_error *err)
 {
@@ -264,7 +264,7 @@ static gmv_status reference_follow(gmv_batch *batch, size_t index, const char *t
     return GMV_OK;
 }
 
-/* ---- paths ----------------------------------------------------------------------------------- */
+/* ---- paths ---- */
 
 static void path_put_escaped(gmv_strbuf *out, const char *text, size_t length)
 {
@@ -321,7 +321,7 @@ static gmv_status batch_resolve_path(gmv_batch *batch, size_t index, const json_
     return GMV_OK;
 }
 
-/* ---- bodies ---------------------------------------------------------------------------------- */
+/* ---- bodies ---- */
 
 typedef struct body_writer {
     gmv_batch *batch;

@@ -12,8 +12,7 @@
 
 #define CAI_DEPTH_MAX 32 /* of a payload, its own braces counted */
 
-/* ---- types
- * --------------------------------------------------------------------------------------- */
+/* ---- types ---- */
 
 static gmv_status cai_check_integer_entry(const json_t *entry, size_t index, void *context,
                                           gmv_error *err)
@@ -143,8 +142,7 @@ gmv_status gmv_cai_json_check_types(const json_t *value, gmv_error *err)
     return status;
 }
 
-/* ---- values
- * -------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 typedef struct cai_reader {
     const json_t *value;
@@ -247,8 +245,7 @@ static gmv_status cai_read_stream(const cai_reader *reader, gmv_error *err)
     return gmv_decode_int64(stream, "/stream", &reader->out->stream, err);
 }
 
-/* ---- descr
- * --------------------------------------------------------------------------------------- */
+/* ---- descr ---- */
 
 static gmv_status cai_descr_nbytes(const json_t *descr, int64_t *out_nbytes, gmv_error *err);
 
@@ -331,8 +328,7 @@ static gmv_status cai_check_descr_size(const cai_reader *reader, gmv_error *err)
     return status;
 }
 
-/* ---- the whole
- * ----------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static gmv_status cai_read_members(const cai_reader *reader, bool has_event, gmv_error *err)
 {

@@ -33,7 +33,7 @@ static bool values_put_run(values_text *text, const gmv_column_rows *rows, int64
     return true;
 }
 
-/* ---- by type ------------------------------------------------------------------------------ */
+/* ---- by type ---- */
 
 static bool values_put_string(values_text *text, const gmv_column_rows *rows, int64_t row)
 {

@@ -19,8 +19,7 @@
 #include "codec/name_list.h"
 #include "codec/utf8.h"
 
-/* ---- memory
- * -------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 typedef struct document_block {
     struct document_block *next;
@@ -54,8 +53,7 @@ void gmv_document_fini(gmv_document *document)
     document->root = NULL;
 }
 
-/* ---- pointers
- * ------------------------------------------------------------------------------------ */
+/* ---- pointers ---- */
 
 #define DECODE_SHOWN_NAME_MAX 64
 
@@ -118,8 +116,7 @@ static gmv_status decode_fail_unknown(const char *name, const gmv_field *fields,
                     "there is a member that is not known; its name is too long or not plain text");
 }
 
-/* ---- parts
- * --------------------------------------------------------------------------------------- */
+/* ---- parts ---- */
 
 /* "64" and "true": right but for the quotes. */
 static bool decode_is_quoted(const json_t *value, const char *wanted)
@@ -177,8 +174,7 @@ gmv_status gmv_decode_each(const json_t *array, gmv_decode_entry decode, void *c
     return GMV_OK;
 }
 
-/* ---- types
- * --------------------------------------------------------------------------------------- */
+/* ---- types ---- */
 
 static gmv_status decode_check_fields(const json_t *value, const gmv_field *fields, gmv_error *err);
 
@@ -273,8 +269,7 @@ static gmv_status decode_check_cai(const gmv_field *field, const json_t *value, 
     return gmv_cai_json_check_types(value, err);
 }
 
-/* ---- values
- * -------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 /* Where a value goes: the place in the struct, the struct itself, and whose document it is. */
 typedef struct decode_target {
@@ -530,8 +525,7 @@ static const decode_type decode_types[] = {
     [GMV_FIELD_CAI] = {decode_check_cai, decode_read_cai},
 };
 
-/* ---- objects
- * ------------------------------------------------------------------------------------- */
+/* ---- objects ---- */
 
 static gmv_status decode_check_fields(const json_t *value, const gmv_field *fields, gmv_error *err)
 {
@@ -605,8 +599,7 @@ static gmv_status decode_empty_body(const gmv_field *fields, gmv_error *err)
     return GMV_OK;
 }
 
-/* ---- leases
- * -------------------------------------------------------------------------------------- */
+/* ---- leases ---- */
 
 /* Takes the member out of the object; NULL when there is none, or null. The caller's to release. */
 static json_t *decode_take_lease(json_t *root, const gmv_field *fields)

@@ -19,8 +19,7 @@
 #include <gmv/model/bitmask.h>
 #include <gmv/model/cai.h>
 
-/* ---- what fields decode to
- * ----------------------------------------------------------------------- */
+/* ---- what fields decode to ---- */
 
 typedef struct gmv_optional_int64 {
     bool given;
@@ -76,8 +75,7 @@ typedef struct gmv_cai_payload {
     gmv_cai mask;
 } gmv_cai_payload; /* its text is gmv_document.payload */
 
-/* ---- tables of fields
- * ---------------------------------------------------------------------------- */
+/* ---- tables of fields ---- */
 
 typedef enum gmv_field_type {
     GMV_FIELD_BOOL,           /* bool */
@@ -125,8 +123,7 @@ typedef struct gmv_field {
         NULL          \
     }
 
-/* ---- decoding
- * ------------------------------------------------------------------------------------ */
+/* ---- decoding ---- */
 
 /* A parsed body and the arrays that were made from it. */
 typedef struct gmv_document {

@@ -16,8 +16,7 @@
 /* Most bytes of one column in the decoded tree, brackets and commas included. */
 #define ENCODE_ENTRY_NBYTES_MAX 256
 
-/* ---- parts
- * --------------------------------------------------------------------------------------- */
+/* ---- parts ---- */
 
 static void encode_ids(gmv_json_writer *writer, const gmv_id *ids, size_t count)
 {
@@ -94,8 +93,7 @@ static void encode_int64s(gmv_json_writer *writer, const char *name, const int64
     gmv_json_close_array(writer);
 }
 
-/* ---- buffers
- * ------------------------------------------------------------------------------------- */
+/* ---- buffers ---- */
 
 void gmv_encode_buffer(gmv_json_writer *writer, gmv_registry *registry, gmv_buffer *buffer)
 {
@@ -150,8 +148,7 @@ void gmv_encode_export(gmv_json_writer *writer, const gmv_buffer *buffer, bool c
     gmv_json_close_object(writer);
 }
 
-/* ---- views
- * --------------------------------------------------------------------------------------- */
+/* ---- views ---- */
 
 static void encode_cai_data(gmv_json_writer *writer, uint64_t address, bool readonly)
 {
@@ -252,8 +249,7 @@ void gmv_encode_view(gmv_json_writer *writer, gmv_registry *registry, gmv_view *
     encode_tail(writer, registry, &view->node);
 }
 
-/* ---- columns and tables
- * -------------------------------------------------------------------------- */
+/* ---- columns and tables ---- */
 
 void gmv_encode_cudf_type(gmv_json_writer *writer, gmv_cudf_type type)
 {
@@ -301,8 +297,7 @@ void gmv_encode_table(gmv_json_writer *writer, gmv_registry *registry, gmv_table
     encode_tail(writer, registry, &table->node);
 }
 
-/* ---- packed
- * -------------------------------------------------------------------------------------- */
+/* ---- packed ---- */
 
 void gmv_encode_metadata(gmv_json_writer *writer, const gmv_packed_metadata *metadata)
 {
@@ -399,8 +394,7 @@ void gmv_encode_packed(gmv_json_writer *writer, gmv_registry *registry, gmv_pack
     encode_tail(writer, registry, &packed->node);
 }
 
-/* ---- handles
- * ------------------------------------------------------------------------------------- */
+/* ---- handles ---- */
 
 void gmv_encode_handle_summary(gmv_json_writer *writer, const gmv_handle_info *info)
 {

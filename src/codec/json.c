@@ -25,8 +25,7 @@
 
 static pthread_once_t reader_once = PTHREAD_ONCE_INIT;
 
-/* ---- memory
- * -------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 /*
  * jansson goes on after a failed allocation in places (growing the text of a token drops bytes, and
@@ -93,8 +92,7 @@ static void reader_seed(void)
     json_object_seed(0);
 }
 
-/* ---- the scan
- * ------------------------------------------------------------------------------------ */
+/* ---- the scan ---- */
 
 typedef struct reader_scan {
     const char *text;
@@ -283,8 +281,7 @@ static gmv_status reader_scan_all(reader_scan *scan, gmv_error *err)
     return gmv_strbuf_failed(&scan->rewritten) ? gmv_fail_no_memory(err) : GMV_OK;
 }
 
-/* ---- parsing
- * ------------------------------------------------------------------------------------- */
+/* ---- parsing ---- */
 
 static const char *reader_fault(enum json_error_code code)
 {
@@ -355,8 +352,7 @@ gmv_status gmv_json_parse(const char *text, size_t length, json_t **out_root, gm
     return status;
 }
 
-/* ---- values
- * -------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 /* The letter and digits of a marked number, or NULL. */
 static const char *reader_marked(const json_t *value, size_t *out_length)

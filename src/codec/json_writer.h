@@ -119,8 +119,7 @@ void gmv_json_put_bfloat16(gmv_json_writer *writer, uint16_t bits);
 void gmv_json_put_float8_e4m3fn(gmv_json_writer *writer, uint8_t bits);
 void gmv_json_put_float8_e5m2(gmv_json_writer *writer, uint8_t bits);
 
-/* ---- members: key and value
- * ---------------------------------------------------------------------- */
+/* ---- members: key and value ---- */
 
 static GMV_ALWAYS_INLINE void gmv_json_member_null(gmv_json_writer *writer, const char *name)
 {

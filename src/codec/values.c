@@ -52,8 +52,7 @@ static void values_put_c16(gmv_json_writer *writer, const unsigned char *element
     gmv_json_close_array(writer);
 }
 
-/* ---- dates
- * --------------------------------------------------------------------------------------- */
+/* ---- dates ---- */
 
 typedef struct values_date {
     int64_t year;
@@ -145,8 +144,7 @@ VALUES_PUT_INSTANT(milliseconds, 1000, 3)
 VALUES_PUT_INSTANT(microseconds, 1000000, 6)
 VALUES_PUT_INSTANT(nanoseconds, 1000000000, 9)
 
-/* ---- decimals
- * ------------------------------------------------------------------------------------ */
+/* ---- decimals ---- */
 
 #define VALUES_INT128_DIGITS 40 /* of the largest magnitude, 2^127, and a NUL */
 #define VALUES_PLAIN_SCALE   38 /* beyond it zeros say less than an exponent */
@@ -212,8 +210,7 @@ VALUES_PUT_DECIMAL(decimal32, int32_t)
 VALUES_PUT_DECIMAL(decimal64, int64_t)
 VALUES_PUT_DECIMAL(decimal128, __int128)
 
-/* ---- tables
- * -------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 static const values_put values_by_dtype[GMV_DTYPE_COUNT] = {
     [GMV_DTYPE_U1] = values_put_u1,           [GMV_DTYPE_U2] = values_put_u2,

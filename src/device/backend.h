@@ -19,7 +19,7 @@
 #include <gmv/device/reductions.h>
 #include <gmv/device/split.h>
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 /* May block. nbytes may be 0: an object with address 0. The kind is never IMPORTED. */
 typedef gmv_status (*gmv_backend_memory_allocate)(gmv_device *device, gmv_stream *stream,
@@ -54,7 +54,7 @@ typedef gmv_status (*gmv_backend_memory_import_ipc)(gmv_device *device,
                                                     int64_t nbytes, bool writable,
                                                     gmv_memory **out_memory, gmv_error *err);
 
-/* ---- streams --------------------------------------------------------------------------------- */
+/* ---- streams ---- */
 
 typedef gmv_status (*gmv_backend_stream_create)(gmv_device *device, gmv_stream_priority priority,
                                                 gmv_stream **out_stream, gmv_error *err);
@@ -84,7 +84,7 @@ typedef gmv_status (*gmv_backend_copy_within)(gmv_stream *stream, uint64_t desti
 typedef gmv_status (*gmv_backend_fill)(gmv_stream *stream, uint64_t destination, uint8_t value,
                                        uint64_t nbytes, gmv_error *err);
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 typedef struct gmv_backend_ops {
     /* Devices. close is called once all memory and streams are gone; it frees the device struct. */
@@ -138,7 +138,7 @@ typedef struct gmv_backend_ops {
     gmv_status (*crc32c)(gmv_stream *, const gmv_crc32c *, gmv_error *);
 } gmv_backend_ops;
 
-/* ---- bases that a backend embeds first ------------------------------------------------------- */
+/* ---- bases that a backend embeds first ---- */
 
 #define GMV_LOST_REASON_MAX 256
 

@@ -8,7 +8,7 @@
 
 #include "device/backend.h"
 
-/* ---- the state that all backends share ------------------------------------------------------- */
+/* ---- the state that all backends share ---- */
 
 void gmv__device_init(gmv_device *device, const gmv_backend_ops *ops)
 {
@@ -97,7 +97,7 @@ gmv_status gmv__device_enter(gmv_device *device, gmv_error *err)
     return GMV_OK;
 }
 
-/* ---- devices --------------------------------------------------------------------------------- */
+/* ---- devices ---- */
 
 void gmv_device_close(gmv_device *device)
 {
@@ -137,7 +137,7 @@ void gmv_device_trim(gmv_device *device)
         device->ops->device_trim(device);
 }
 
-/* ---- memory and sharing ---------------------------------------------------------------------- */
+/* ---- memory and sharing ---- */
 
 gmv_status gmv_memory_allocate(gmv_device *device, gmv_stream *stream, gmv_memory_kind kind,
                                gmv_contents contents, uint64_t nbytes, gmv_memory **out_memory,
@@ -203,7 +203,7 @@ gmv_status gmv_memory_import_ipc(gmv_device *device, const uint8_t handle[GMV_IP
     return device->ops->memory_import_ipc(device, handle, nbytes, writable, out_memory, err);
 }
 
-/* ---- streams and copies ---------------------------------------------------------------------- */
+/* ---- streams and copies ---- */
 
 gmv_status gmv_stream_create_with_priority(gmv_device *device, gmv_stream_priority priority,
                                            gmv_stream **out_stream, gmv_error *err)
@@ -303,7 +303,7 @@ gmv_status gmv_fill(gmv_stream *stream, uint64_t destination, uint8_t value, uin
     return stream->device->ops->fill(stream, destination, value, nbytes, err);
 }
 
-/* ---- kernels --------------------------------------------------------------------------------- */
+/* ---- kernels ---- */
 
 gmv_status gmv_kernel_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv_error *err)
 {

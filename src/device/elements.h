@@ -57,7 +57,7 @@
 enum { ELEMENT_MAP(ELEMENT_ENUM) ELEMENT_COUNT };
 #undef ELEMENT_ENUM
 
-/* ---- integers -------------------------------------------------------------------------------- */
+/* ---- integers ---- */
 
 #define ELEMENT_DEFINE_INTEGER(suffix, storage, value_type, sign)      \
     ELEMENT double element_double_##suffix(storage bits)               \
@@ -137,7 +137,7 @@ ELEMENT uint64_t element_high_b1(uint8_t bits)
     return 0;
 }
 
-/* ---- floats ---------------------------------------------------------------------------------- */
+/* ---- floats ---- */
 
 ELEMENT float element_float_of(uint32_t bits)
 {
@@ -272,7 +272,7 @@ ELEMENT uint64_t element_high_f8_e4m3fn(uint8_t bits)
 #define element_limits_f4        UINT64_C(0x7f8000007f800000)
 #define element_limits_f8        UINT64_C(0x7ff0000000000000)
 
-/* ---- statistics ------------------------------------------------------------------------------ */
+/* ---- statistics ---- */
 
 ELEMENT gmv_statistics_partial statistics_none(void)
 {
@@ -321,7 +321,7 @@ ELEMENT void statistics_merge(gmv_statistics_partial *into, const gmv_statistics
     into->sum_error += from->sum_error + error;
 }
 
-/* ---- comparisons ----------------------------------------------------------------------------- */
+/* ---- comparisons ---- */
 
 ELEMENT gmv_comparison_partial comparison_none(void)
 {
@@ -506,7 +506,7 @@ ELEMENT_MAP(COMPARISON_DEFINE)
 COMPARISON_DEFINE_COMPLEX(c8, f4, uint32_t)
 COMPARISON_DEFINE_COMPLEX(c16, f8, uint64_t)
 
-/* ---- histograms ------------------------------------------------------------------------------ */
+/* ---- histograms ---- */
 
 /* The last bin of low to high whose first edge is not above the value; that of `low` is not. */
 ELEMENT uint64_t histogram_seek(double value, const double *edges, uint64_t low, uint64_t high)

@@ -56,7 +56,7 @@ gmv_status gmv_kernel_crc32c(gmv_stream *stream, const gmv_crc32c *args, gmv_err
     return stream->device->ops->crc32c(stream, args, err);
 }
 
-/* ---- elements -------------------------------------------------------------------------------- */
+/* ---- elements ---- */
 
 /* Dates and time spans are read as integers. */
 int gmv__element_of_dtype(gmv_dtype dtype)
@@ -117,7 +117,7 @@ double gmv_element_value(gmv_dtype dtype, const void *element)
 #undef ROW
 }
 
-/* ---- outcomes -------------------------------------------------------------------------------- */
+/* ---- outcomes ---- */
 
 /* The outcome, then those of the tiles, then those of their merges, stage by stage. */
 static uint64_t scratch_nbytes(gmv_dtype dtype, int64_t n, uint64_t partial_nbytes)
@@ -159,7 +159,7 @@ void gmv_comparison_add(gmv_comparison_partial *into, const gmv_comparison_parti
     comparison_merge(into, from);
 }
 
-/* ---- checksums ------------------------------------------------------------------------------- */
+/* ---- checksums ---- */
 
 uint64_t gmv_hash_bytes(gmv_hash hash, const void *bytes, size_t nbytes)
 {

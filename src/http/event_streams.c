@@ -44,7 +44,7 @@ struct gmv_event_stream {
     int64_t wrote_at_ns;
 };
 
-/* ---- one stream (under the lock) ------------------------------------------------------------- */
+/* ---- one stream (under the lock) ---- */
 
 /* Writes events until there is a block of them or none is left. */
 static void stream_fill(gmv_event_stream *stream)
@@ -92,7 +92,7 @@ static void stream_resume(gmv_event_stream *stream)
     MHD_resume_connection(stream->connection);
 }
 
-/* ---- what the library calls, on the HTTP thread ---------------------------------------------- */
+/* ---- what the library calls, on the HTTP thread ---- */
 
 static ssize_t stream_on_read(void *context, uint64_t position, char *out, size_t max)
 {
@@ -158,7 +158,7 @@ struct MHD_Response *gmv__event_stream_respond(gmv_exchange *exchange,
     return response;
 }
 
-/* ---- waking ---------------------------------------------------------------------------------- */
+/* ---- waking ---- */
 
 static void streams_resume_all(gmv_event_streams *streams)
 {
@@ -199,7 +199,7 @@ void gmv__event_streams_tick(gmv_event_streams *streams)
     pthread_mutex_unlock(&streams->lock);
 }
 
-/* ---- start and stop -------------------------------------------------------------------------- */
+/* ---- start and stop ---- */
 
 gmv_status gmv__event_streams_create(gmv_server *server, gmv_event_streams **out_streams,
                                      gmv_error *err)

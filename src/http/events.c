@@ -55,7 +55,7 @@ void gmv_events_on_added(gmv_events *events, void (*notify)(void *context), void
     pthread_mutex_unlock(&events->lock);
 }
 
-/* ---- adding ---------------------------------------------------------------------------------- */
+/* ---- adding ---- */
 
 static void events_add(gmv_events *events, const gmv_event_record *record)
 {
@@ -109,7 +109,7 @@ void gmv_events_add_failure(gmv_events *events, uint32_t principal, const char *
     events_add(events, &record);
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 bool gmv_events_enter(gmv_events *events)
 {
@@ -216,7 +216,7 @@ bool gmv_event_read(gmv_event_reader *reader, gmv_event_record *out_record)
     return outcome == READ_ONE;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static void event_write_handle(const gmv_event_record *record, gmv_json_writer *writer)
 {

@@ -61,7 +61,7 @@ void gmv_events_add_failure(gmv_events *events, uint32_t principal, const char *
 /* Called, under a lock and so without waiting, whenever something was added; NULL: no more. */
 void gmv_events_on_added(gmv_events *events, void (*notify)(void *context), void *context);
 
-/* ---- reading --------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 typedef struct gmv_event_reader {
     gmv_events *events;

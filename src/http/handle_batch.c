@@ -49,7 +49,7 @@ static void call_fini(batch_call *call)
     gmv_strbuf_fini(&call->reply.text);
 }
 
-/* ---- what may be called ---------------------------------------------------------------------- */
+/* ---- what may be called ---- */
 
 static bool route_is_one_of(const gmv_route *route, const char *const *operation_ids)
 {
@@ -129,7 +129,7 @@ static gmv_status call_prepare(batch_run *run, size_t index, gmv_operation *oper
     return call_read_query(call, err);
 }
 
-/* ---- results --------------------------------------------------------------------------------- */
+/* ---- results ---- */
 
 /* Where in the batch an error arose: what a handler names lies in its body. */
 static void error_place(gmv_error *err, size_t index, bool in_body)
@@ -199,7 +199,7 @@ static void operation_begin(batch_run *run, gmv_operation *operation)
     gmv_operation_begin(operation, outer->engine, &outer->caller, outer->lane, outer->streams);
 }
 
-/* ---- one by one ------------------------------------------------------------------------------ */
+/* ---- one by one ---- */
 
 static gmv_status result_set_error(batch_run *run, size_t index, const gmv_error *err,
                                    gmv_error *out_err)
@@ -229,7 +229,7 @@ static gmv_status run_each(batch_run *run, gmv_error *err)
     return GMV_OK;
 }
 
-/* ---- all or none ----------------------------------------------------------------------------- */
+/* ---- all or none ---- */
 
 /* Whether the handle could be deleted now, and by none of the operations before. */
 static gmv_status delete_check(const gmv_request *request, gmv_operation *operation, gmv_error *err)
@@ -384,7 +384,7 @@ static gmv_status run_atomic(batch_run *run, gmv_reply *reply, gmv_error *err)
     return status;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 static gmv_status run_answer(const batch_run *run, gmv_reply *reply, gmv_error *err)
 {

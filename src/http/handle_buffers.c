@@ -19,8 +19,7 @@ static gmv_status buffer_answer_made(gmv_request *request, gmv_reply *reply, gmv
     return gmv_reply_finish_made(request, reply, &buffer->node, err);
 }
 
-/* ---- allocate
- * ------------------------------------------------------------------------------------ */
+/* ---- allocate ---- */
 
 typedef struct create_members {
     int64_t nbytes;
@@ -54,8 +53,7 @@ GMV_HANDLER(buffer_create)
     return gmv_handle_body(request, reply, create_fields, &members, create_run, err);
 }
 
-/* ---- import
- * -------------------------------------------------------------------------------------- */
+/* ---- import ---- */
 
 typedef struct import_shm {
     gmv_text name;
@@ -171,8 +169,7 @@ GMV_HANDLER(buffer_import)
     return gmv_handle_body(request, reply, import_fields, &members, import_run, err);
 }
 
-/* ---- look and read
- * ------------------------------------------------------------------------------- */
+/* ---- look and read ---- */
 
 GMV_HANDLER(buffer_get)
 {
@@ -194,8 +191,7 @@ GMV_HANDLER(buffer_data)
     return gmv_reply_bytes(request, reply, node, err);
 }
 
-/* ---- export
- * -------------------------------------------------------------------------------------- */
+/* ---- export ---- */
 
 typedef struct export_members {
     gmv_text label;
@@ -233,8 +229,7 @@ GMV_HANDLER(buffer_export)
     return gmv_handle_body(request, reply, export_fields, &members, export_run, err);
 }
 
-/* ---- upload
- * -------------------------------------------------------------------------------------- */
+/* ---- upload ---- */
 
 static gmv_status upload_read_device(gmv_request *request, int64_t *out_device, gmv_error *err)
 {
@@ -291,8 +286,7 @@ static void upload_abort(gmv_request *request)
 const gmv_stream_handler gmv__stream_buffer_upload = {upload_begin, upload_append, upload_finish,
                                                       upload_abort};
 
-/* ---- write
- * --------------------------------------------------------------------------------------- */
+/* ---- write ---- */
 
 /* Lives across operations, so it holds its target, a buffer or a view, itself. */
 typedef struct put_state {

@@ -14,8 +14,7 @@ static gmv_status column_answer_made(gmv_request *request, gmv_reply *reply, gmv
     return gmv_reply_finish_made(request, reply, &column->node, err);
 }
 
-/* ---- from parts
- * ---------------------------------------------------------------------------------- */
+/* ---- from parts ---- */
 
 typedef struct type_members {
     int32_t id;
@@ -117,8 +116,7 @@ GMV_HANDLER(column_create)
     return gmv_handle_body(request, reply, column_fields, &members, column_run, err);
 }
 
-/* ---- from a view
- * --------------------------------------------------------------------------------- */
+/* ---- from a view ---- */
 
 typedef struct from_view_members {
     gmv_reference view;
@@ -149,8 +147,7 @@ GMV_HANDLER(column_from_view)
     return gmv_handle_body(request, reply, from_view_fields, &members, from_view_run, err);
 }
 
-/* ---- look and read
- * ------------------------------------------------------------------------------- */
+/* ---- look and read ---- */
 
 GMV_HANDLER(column_get)
 {

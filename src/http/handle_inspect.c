@@ -26,8 +26,7 @@ static gmv_status inspect_finish(gmv_reply *reply, gmv_error *err)
     return gmv_reply_finish(reply, err);
 }
 
-/* ---- statistics
- * ---------------------------------------------------------------------------------- */
+/* ---- statistics ---- */
 
 /* The view that the query names as a mask; NULL if it names none. */
 static gmv_status statistics_mask(gmv_request *request, gmv_view **out_mask, gmv_error *err)
@@ -60,8 +59,7 @@ GMV_HANDLER(statistics)
     return inspect_finish(reply, err);
 }
 
-/* ---- histograms
- * ---------------------------------------------------------------------------------- */
+/* ---- histograms ---- */
 
 #define HISTOGRAM_BINS_DEFAULT 64
 
@@ -95,8 +93,7 @@ GMV_HANDLER(histogram)
     return inspect_finish(reply, err);
 }
 
-/* ---- checksums
- * ----------------------------------------------------------------------------------- */
+/* ---- checksums ---- */
 
 #define CHECKSUM_BLOCK_DEFAULT 65536
 
@@ -138,8 +135,7 @@ GMV_HANDLER(checksum)
     return inspect_finish(reply, err);
 }
 
-/* ---- comparisons
- * --------------------------------------------------------------------------------- */
+/* ---- comparisons ---- */
 
 typedef struct compare_members {
     gmv_reference other;

@@ -4,8 +4,7 @@
 
 #include "http/handle_priv.h"
 
-/* ---- answers
- * ------------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 static gmv_status kernel_answer_mask(gmv_request *request, gmv_reply *reply, gmv_view *mask,
                                      const int64_t *null_count, gmv_error *err)
@@ -41,8 +40,7 @@ static gmv_status kernel_answer_number(gmv_reply *reply, const char *name, int64
     return gmv_reply_finish(reply, err);
 }
 
-/* ---- of an input
- * --------------------------------------------------------------------------------- */
+/* ---- of an input ---- */
 
 typedef struct input_members {
     gmv_reference input;
@@ -124,8 +122,7 @@ GMV_HANDLER(column_nans_to_nulls)
     return gmv_handle_body(request, reply, input_fields, &members, column_nans_run, err);
 }
 
-/* ---- of bits
- * ------------------------------------------------------------------------------------- */
+/* ---- of bits ---- */
 
 typedef struct bits_members {
     gmv_reference bitmask;
@@ -283,8 +280,7 @@ GMV_HANDLER(segmented_null_count)
     return gmv_handle_body(request, reply, ranges_fields, &members, ranges_run, err);
 }
 
-/* ---- making and changing masks
- * ------------------------------------------------------------------- */
+/* ---- making and changing masks ---- */
 
 typedef struct null_mask_members {
     int64_t size;
@@ -432,8 +428,7 @@ GMV_HANDLER(copy_bitmask)
     return gmv_handle_body(request, reply, copy_fields, &members, copy_run, err);
 }
 
-/* ---- combining
- * ----------------------------------------------------------------------------------- */
+/* ---- combining ---- */
 
 typedef struct combine_members {
     gmv_references columns;
@@ -486,8 +481,7 @@ GMV_HANDLER(bitmask_or)
     return gmv_handle_body(request, reply, combine_fields, &members, or_run, err);
 }
 
-/* ---- sizes
- * --------------------------------------------------------------------------------------- */
+/* ---- sizes ---- */
 
 typedef struct allocation_members {
     int64_t number_of_bits;

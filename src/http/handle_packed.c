@@ -74,8 +74,7 @@ GMV_HANDLER(packed_data)
     return gmv_reply_bytes(request, reply, &packed->node, err);
 }
 
-/* ---- release
- * ------------------------------------------------------------------------------------- */
+/* ---- release ---- */
 
 static const gmv_field no_fields[] = {GMV_FIELD_END};
 
@@ -110,8 +109,7 @@ GMV_HANDLER(packed_release)
     return gmv_handle_body(request, reply, no_fields, &nothing, release_run, err);
 }
 
-/* ---- unpack
- * -------------------------------------------------------------------------------------- */
+/* ---- unpack ---- */
 
 static gmv_status unpack_answer(gmv_request *request, gmv_reply *reply, gmv_table *table,
                                 gmv_error *err)
@@ -183,8 +181,7 @@ GMV_HANDLER(unpack_from_memoryviews)
     return gmv_handle_body(request, reply, memoryviews_fields, &members, memoryviews_run, err);
 }
 
-/* ---- inspect
- * ------------------------------------------------------------------------------------- */
+/* ---- inspect ---- */
 
 typedef struct inspect_members {
     gmv_blob metadata;

@@ -20,7 +20,7 @@ static gmv_status session_fail_unknown(gmv_error *err)
     return gmv_fail_parameter(err, GMV_ERR_HANDLE_UNKNOWN, "id", "there is no such session");
 }
 
-/* ---- create ---------------------------------------------------------------------------------- */
+/* ---- create ---- */
 
 typedef struct session_members {
     int64_t ttl_seconds;
@@ -73,7 +73,7 @@ GMV_HANDLER(session_create)
     return gmv_handle_body(request, reply, session_fields, &members, session_create_run, err);
 }
 
-/* ---- look ------------------------------------------------------------------------------------ */
+/* ---- look ---- */
 
 static const char session_cursor_of[] = "sessions";
 
@@ -136,7 +136,7 @@ GMV_HANDLER(session_get)
     return gmv_reply_finish(reply, err);
 }
 
-/* ---- end ------------------------------------------------------------------------------------- */
+/* ---- end ---- */
 
 GMV_HANDLER(session_delete)
 {
@@ -151,7 +151,7 @@ GMV_HANDLER(session_delete)
     return gmv_reply_finish(reply, err);
 }
 
-/* ---- leases ---------------------------------------------------------------------------------- */
+/* ---- leases ---- */
 
 typedef struct lease_members {
     gmv_optional_int64 ttl_seconds;

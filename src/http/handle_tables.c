@@ -7,8 +7,7 @@
 /* Past it an answer with many packed handles leaves out what each of them has. */
 #define SPLIT_NBYTES_MAX (1u << 20)
 
-/* ---- making and looking
- * -------------------------------------------------------------------------- */
+/* ---- making and looking ---- */
 
 typedef struct table_members {
     gmv_references columns;
@@ -59,8 +58,7 @@ GMV_HANDLER(table_get)
     return gmv_reply_finish(reply, err);
 }
 
-/* ---- packing
- * ------------------------------------------------------------------------------------- */
+/* ---- packing ---- */
 
 GMV_HANDLER(table_packed_size)
 {

@@ -16,8 +16,7 @@ gmv_status gmv_reply_made_view(gmv_request *request, gmv_reply *reply, gmv_view 
     return gmv_reply_finish_made(request, reply, &view->node, err);
 }
 
-/* ---- from a payload
- * ------------------------------------------------------------------------------ */
+/* ---- from a payload ---- */
 
 typedef struct payload_members {
     gmv_cai_payload payload;
@@ -113,8 +112,7 @@ GMV_HANDLER(view_create)
     return gmv_handle_body(request, reply, payload_fields, &members, payload_run, err);
 }
 
-/* ---- typed, over a buffer or a view
- * -------------------------------------------------------------- */
+/* ---- typed, over a buffer or a view ---- */
 
 typedef struct typed_members {
     gmv_dtype dtype;
@@ -185,8 +183,7 @@ GMV_HANDLER(typed_view_create)
     return gmv_handle_body(request, reply, typed_fields, &members, typed_run, err);
 }
 
-/* ---- slices and copies
- * --------------------------------------------------------------------------- */
+/* ---- slices and copies ---- */
 
 typedef struct slice_members {
     gmv_optional_int64 start, stop, step;
@@ -259,8 +256,7 @@ GMV_HANDLER(view_copy)
     return gmv_handle_body(request, reply, copy_fields, &members, copy_run, err);
 }
 
-/* ---- look and read
- * ------------------------------------------------------------------------------- */
+/* ---- look and read ---- */
 
 GMV_HANDLER(view_get)
 {

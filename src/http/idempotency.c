@@ -99,7 +99,7 @@ void gmv_idempotency_destroy(gmv_idempotency *table)
     gmv_free(table);
 }
 
-/* ---- under the lock -------------------------------------------------------------------------- */
+/* ---- under the lock ---- */
 
 static gmv_idempotency_entry **table_bucket(gmv_idempotency *table, uint64_t hash)
 {
@@ -182,7 +182,7 @@ static gmv_status entry_judge(const gmv_idempotency_entry *entry,
     return GMV_OK;
 }
 
-/* ---- without it ------------------------------------------------------------------------------ */
+/* ---- without it ---- */
 
 static uint64_t request_hash(const gmv_idempotent_request *request)
 {
@@ -243,7 +243,7 @@ static idempotency_answer *answer_keep(const gmv_reply *reply)
     return answer;
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 gmv_status gmv_idempotency_begin(gmv_idempotency *table, const gmv_idempotent_request *request,
                                  gmv_reply *reply, gmv_idempotency_entry **out_entry,

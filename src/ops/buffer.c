@@ -11,7 +11,7 @@
 
 #include "ops/draft_priv.h"
 
-/* ---- the node -------------------------------------------------------------------------------- */
+/* ---- the node ---- */
 
 static void buffer_count(gmv_buffer *buffer, bool appears)
 {
@@ -120,7 +120,7 @@ void gmv_buffer_discard(gmv_buffer *buffer)
     buffer_destroy(&buffer->node);
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- making ---- */
 
 /* Makes a named buffer of memory that the caller has allocated and filled on the draft's stream. */
 static gmv_status buffer_draft_named(gmv_draft *draft, gmv_memory *memory, gmv_origin origin,
@@ -167,7 +167,7 @@ gmv_status gmv_buffer_allocate(gmv_operation *operation, int64_t device, int64_t
     return GMV_OK;
 }
 
-/* ---- importing and exporting ----------------------------------------------------------------- */
+/* ---- importing and exporting ---- */
 
 #define IMPORT_SHM "/posix_shm"
 #define IMPORT_IPC "/cuda_ipc"
@@ -360,7 +360,7 @@ gmv_status gmv_buffer_export(gmv_operation *operation, gmv_buffer *buffer,
     return GMV_OK;
 }
 
-/* ---- bytes in and out ------------------------------------------------------------------------ */
+/* ---- bytes in and out ---- */
 
 gmv_status gmv_buffer_write(gmv_operation *operation, gmv_buffer *buffer, uint64_t offset,
                             const void *bytes, uint64_t nbytes, gmv_error *err)

@@ -32,7 +32,7 @@ static gmv_chunked_pack *chunked_of(gmv_bytes_source *source)
     return (gmv_chunked_pack *)source;
 }
 
-/* ---- making a stretch --------------------------------------------------------------------- */
+/* ---- making a stretch ---- */
 
 typedef struct chunked_stretch {
     uint64_t begin, end; /* of gpu_data, multiples of 64 */
@@ -173,7 +173,7 @@ gmv_status gmv_chunked_pack_read(gmv_chunked_pack *pack, gmv_stream *stream, uin
     return GMV_OK;
 }
 
-/* ---- chunks ------------------------------------------------------------------------------- */
+/* ---- chunks ---- */
 
 uint64_t gmv_chunked_pack_total_nbytes(const gmv_chunked_pack *pack)
 {
@@ -222,7 +222,7 @@ gmv_status gmv_chunked_pack_next(gmv_chunked_pack *pack, gmv_operation *operatio
     return GMV_OK;
 }
 
-/* ---- metadata ----------------------------------------------------------------------------- */
+/* ---- metadata ---- */
 
 /* Bits of all masks, counted from the lowest address among them. */
 static uint64_t chunked_mask_ranges(const gmv_pack_plan *plan, gmv_bit_range *ranges)
@@ -316,7 +316,7 @@ gmv_status gmv_chunked_pack_metadata(gmv_chunked_pack *pack, gmv_operation *oper
     return GMV_OK;
 }
 
-/* ---- life --------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static void chunked_note_memory(gmv_chunked_pack *pack, uint32_t buffer, const gmv_view *view)
 {

@@ -11,7 +11,7 @@
 
 #include "ops/column_priv.h"
 
-/* ---- the node ----------------------------------------------------------------------------- */
+/* ---- the node ---- */
 
 static void column_destroy(gmv_node *node)
 {
@@ -148,7 +148,7 @@ void gmv_column_discard(gmv_engine *engine, gmv_column *column)
     gmv_free(column);
 }
 
-/* ---- looking ------------------------------------------------------------------------------ */
+/* ---- looking ---- */
 
 int32_t gmv__view_device(const gmv_view *view)
 {
@@ -206,7 +206,7 @@ gmv_status gmv__view_use(gmv_stream *stream, const gmv_view *view, gmv_error *er
     return gmv_stream_use(stream, view->buffer->memory, err);
 }
 
-/* ---- counting nulls ----------------------------------------------------------------------- */
+/* ---- counting nulls ---- */
 
 static gmv_status mask_count_valid(gmv_stream *stream, const gmv_view *mask,
                                    const gmv_bit_range *range, int64_t *out_count, gmv_error *err)
@@ -243,7 +243,7 @@ gmv_status gmv__mask_count_nulls(gmv_operation *operation, const gmv_view *mask,
     return GMV_OK;
 }
 
-/* ---- creating ----------------------------------------------------------------------------- */
+/* ---- creating ---- */
 
 gmv_status gmv_column_create(gmv_operation *operation, const gmv_column_request *request,
                              const gmv_creation *creation, gmv_column **out_column, gmv_error *err)

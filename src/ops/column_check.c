@@ -8,7 +8,7 @@
 
 #include "ops/column_priv.h"
 
-/* ---- members ------------------------------------------------------------------------------ */
+/* ---- members ---- */
 
 static gmv_status check_type(const gmv_column_request *request, gmv_error *err)
 {
@@ -81,7 +81,7 @@ gmv_status gmv_column_check_members(const gmv_column_request *request, gmv_error
     return check_child_count(request, err);
 }
 
-/* ---- data and mask ------------------------------------------------------------------------ */
+/* ---- data and mask ---- */
 
 /* A view of no bytes is as good as none. */
 static gmv_status check_no_bytes(const gmv_column_request *request, const gmv_view *view,
@@ -162,7 +162,7 @@ static gmv_status check_claim(const gmv_column_request *request, gmv_error *err)
     return GMV_OK;
 }
 
-/* ---- children ----------------------------------------------------------------------------- */
+/* ---- children ---- */
 
 static gmv_status check_fail_child(size_t index, gmv_error *err, const char *format, ...)
     GMV_PRINTF(3, 4);
@@ -249,7 +249,7 @@ static gmv_status check_dictionary(const gmv_column_request *request, gmv_error 
     return check_without_nulls(keys, GMV_CHILD_KEYS, "keys", err);
 }
 
-/* ---- one device --------------------------------------------------------------------------- */
+/* ---- one device ---- */
 
 static gmv_status check_devices(const gmv_column_request *request, gmv_error *err)
 {
@@ -274,7 +274,7 @@ static gmv_status check_devices(const gmv_column_request *request, gmv_error *er
     return GMV_OK;
 }
 
-/* ---- all of it ---------------------------------------------------------------------------- */
+/* ---- all of it ---- */
 
 typedef gmv_status (*check_part)(const gmv_column_request *request, gmv_error *err);
 

@@ -147,7 +147,7 @@ static gmv_status from_view_elements(gmv_draft *draft, gmv_view *view, const gmv
     return from_view_column(draft, &parts, creation, view->ndim > 1, out_column, err);
 }
 
-/* ---- nested lists ------------------------------------------------------------------------- */
+/* ---- nested lists ---- */
 
 /* Lists of one level, and where its offsets are in the buffer of all. */
 typedef struct from_view_level {
@@ -237,7 +237,7 @@ static gmv_status from_view_nest(gmv_draft *draft, const from_view_plan *plan,
     return GMV_OK;
 }
 
-/* ---- the call ----------------------------------------------------------------------------- */
+/* ---- the call ---- */
 
 static gmv_status from_view_draft(gmv_draft *draft, gmv_view *view, const from_view_plan *plan,
                                   const gmv_creation *creation, int64_t *null_count,

@@ -37,7 +37,7 @@ typedef struct rows_job {
 /* Keys this far apart are read in one go. */
 #define ROWS_KEY_GAP 64
 
-/* ---- bounds ------------------------------------------------------------------------------- */
+/* ---- bounds ---- */
 
 static gmv_status rows_fail_too_many(const rows_job *job)
 {
@@ -70,7 +70,7 @@ static gmv_status rows_allocate(rows_job *job, int64_t nbytes, void *out_pointer
     return GMV_OK;
 }
 
-/* ---- tasks -------------------------------------------------------------------------------- */
+/* ---- tasks ---- */
 
 static gmv_status rows_push(rows_job *job, rows_tasks *tasks, const rows_task *task)
 {
@@ -111,7 +111,7 @@ static gmv_status rows_make_children(rows_job *job, gmv_column_rows *rows, size_
     return GMV_OK;
 }
 
-/* ---- enqueueing --------------------------------------------------------------------------- */
+/* ---- enqueueing ---- */
 
 static gmv_status rows_enqueue(rows_job *job, const gmv_view *view, void *destination,
                                uint64_t source, int64_t nbytes)
@@ -212,7 +212,7 @@ static gmv_status rows_begin(rows_job *job, const rows_task *task)
     }
 }
 
-/* ---- what comes of what was read ---------------------------------------------------------- */
+/* ---- what comes of what was read ---- */
 
 /* Moves bit `shift` (0 to 7) of `bytes` to bit 0; the bits past `n` become 0. */
 static void rows_shift_bits(uint8_t *bytes, int64_t nbytes, unsigned shift, int64_t n)
@@ -364,7 +364,7 @@ static gmv_status rows_follow(rows_job *job, const rows_task *task)
     }
 }
 
-/* ---- the call ----------------------------------------------------------------------------- */
+/* ---- the call ---- */
 
 static gmv_status rows_read_level(rows_job *job)
 {

@@ -116,7 +116,7 @@ size_t gmv_engine_device_index(const gmv_engine *engine, const gmv_device *devic
     return index;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static gmv_status engine_reserve(gmv_engine *engine, size_t index, uint64_t nbytes, gmv_error *err)
 {

@@ -14,7 +14,7 @@
 #define CHECKSUM_ALIGNMENT 16
 #define PART_BLOCKS_MAX    (INT64_C(1) << 20)
 
-/* ---- CRC-32C --------------------------------------------------------------------------------- */
+/* ---- CRC-32C ---- */
 
 /* The register after n bytes more, whose tiles' registers are `tiles`. */
 static uint32_t crc_join(uint32_t crc, const gmv_crc32c_shifter *shifter, const uint32_t *tiles,
@@ -66,7 +66,7 @@ static gmv_status crc_make(gmv_operation *operation, const gmv_subject *subject,
     return status;
 }
 
-/* ---- trees ----------------------------------------------------------------------------------- */
+/* ---- trees ---- */
 
 /* The hash of the blocks' hashes, as they come, and the hashes themselves where they are listed. */
 typedef struct hash_tree {
@@ -165,7 +165,7 @@ static gmv_status tree_make(gmv_operation *operation, const gmv_subject *subject
     return status;
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- both ---- */
 
 static gmv_status request_check(const gmv_checksum_request *request, uint64_t nbytes,
                                 gmv_checksum *checksum, gmv_error *err)

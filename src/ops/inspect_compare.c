@@ -47,7 +47,7 @@ static gmv_status compare_run(gmv_operation *operation, const gmv_subject *subje
     return gmv__pass_end(&pass, status, err);
 }
 
-/* ---- the request ----------------------------------------------------------------------------- */
+/* ---- the request ---- */
 
 static gmv_status check_tolerance(double tolerance, const char *pointer, gmv_error *err)
 {
@@ -108,7 +108,7 @@ static gmv_status describe_both(gmv_operation *operation, gmv_node *a, gmv_node 
     return GMV_OK;
 }
 
-/* ---- the outcome ----------------------------------------------------------------------------- */
+/* ---- the outcome ---- */
 
 static gmv_comparison sum_up(const gmv_subject *subject, const gmv_comparison_partial *partial)
 {

@@ -6,7 +6,7 @@
 
 #include "ops/inspect_priv.h"
 
-/* ---- edges ----------------------------------------------------------------------------------- */
+/* ---- edges ---- */
 
 typedef struct edge_range {
     double first, last;
@@ -96,7 +96,7 @@ static gmv_status edges_make(const gmv_subject *subject, edge_range range, int64
     return GMV_OK;
 }
 
-/* ---- counts ---------------------------------------------------------------------------------- */
+/* ---- counts ---- */
 
 static gmv_status histogram_count(gmv_pass *pass, const gmv_subject *subject,
                                   gmv_histogram *histogram, gmv_error *err)

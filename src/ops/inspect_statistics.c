@@ -44,7 +44,7 @@ gmv_status gmv__subject_statistics(gmv_operation *operation, const gmv_subject *
     return GMV_OK;
 }
 
-/* ---- summing up ------------------------------------------------------------------------------ */
+/* ---- summing up ---- */
 
 static void sum_up_integers(const gmv_statistics_partial *partial, gmv_statistics *out)
 {

@@ -11,7 +11,7 @@
 /* Parts that kernels read where they lie. */
 #define DIRECT_ELEMENTS_MAX (INT64_C(1) << 30)
 
-/* ---- subjects -------------------------------------------------------------------------------- */
+/* ---- subjects ---- */
 
 static void subject_describe_view(gmv_engine *engine, const gmv_view *view, gmv_subject *out)
 {
@@ -139,7 +139,7 @@ uint64_t gmv__subject_nbytes(const gmv_subject *subject)
     return nbytes;
 }
 
-/* ---- staging --------------------------------------------------------------------------------- */
+/* ---- staging ---- */
 
 /* Whether elements are read where they lie. */
 static bool elements_are_direct(const gmv_subject *subject, uint64_t alignment)

@@ -4,7 +4,7 @@
 
 #include "ops/mask_priv.h"
 
-/* ---- counting -------------------------------------------------------------------------------- */
+/* ---- counting ---- */
 
 static uint64_t count_nbytes(const gmv_bit_range *ranges, size_t n_ranges)
 {
@@ -74,7 +74,7 @@ gmv_status gmv_segmented_null_count(gmv_operation *operation, gmv_view *bitmask,
     return GMV_OK;
 }
 
-/* ---- searching ------------------------------------------------------------------------------- */
+/* ---- searching ---- */
 
 gmv_status gmv_index_of_first_set_bit(gmv_operation *operation, gmv_view *bitmask,
                                       gmv_bit_range range, int64_t *out_index, gmv_error *err)
@@ -98,7 +98,7 @@ gmv_status gmv_index_of_first_set_bit(gmv_operation *operation, gmv_view *bitmas
     return gmv__draft_end(&draft, status, err);
 }
 
-/* ---- in place -------------------------------------------------------------------------------- */
+/* ---- in place ---- */
 
 gmv_status gmv_set_null_mask(gmv_operation *operation, gmv_view *bitmask, gmv_bit_range range,
                              bool valid, gmv_error *err)

@@ -7,7 +7,7 @@
 
 #include "ops/mask_priv.h"
 
-/* ---- inputs ---------------------------------------------------------------------------------- */
+/* ---- inputs ---- */
 
 static gmv_status input_describe_column(gmv_engine *engine, gmv_column *column,
                                         gmv_mask_input *out_input)
@@ -129,7 +129,7 @@ uint64_t gmv__mask_input_nbytes(const gmv_mask_input *input)
     return (uint64_t)input->size * width + mask;
 }
 
-/* ---- bitmasks -------------------------------------------------------------------------------- */
+/* ---- bitmasks ---- */
 
 gmv_status gmv__bitmask_resolve(const gmv_view *bitmask, int64_t *out_bits, gmv_error *err)
 {

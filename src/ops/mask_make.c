@@ -40,7 +40,7 @@ static gmv_status mask_make_none(gmv_operation *operation, gmv_device *device,
     return GMV_OK;
 }
 
-/* ---- masks from values ----------------------------------------------------------------------- */
+/* ---- masks from values ---- */
 
 static gmv_status values_require(const gmv_mask_input *input, bool floats,
                                  gmv_predicate *out_predicate, gmv_error *err)
@@ -187,7 +187,7 @@ gmv_status gmv_column_nans_to_nulls(gmv_operation *operation, gmv_node *node,
     return GMV_OK;
 }
 
-/* ---- booleans from masks --------------------------------------------------------------------- */
+/* ---- booleans from masks ---- */
 
 static gmv_status bools_draft(gmv_draft *draft, gmv_view *bitmask, gmv_bit_range range,
                               const gmv_creation *creation, gmv_column **out_column, gmv_error *err)
@@ -233,7 +233,7 @@ gmv_status gmv_mask_to_bools(gmv_operation *operation, gmv_view *bitmask, gmv_bi
     return GMV_OK;
 }
 
-/* ---- fresh masks ----------------------------------------------------------------------------- */
+/* ---- fresh masks ---- */
 
 static gmv_status create_draft(gmv_draft *draft, int64_t nbytes, bool all_valid,
                                const gmv_creation *creation, gmv_view **out_mask, gmv_error *err)
@@ -265,7 +265,7 @@ gmv_status gmv_create_null_mask(gmv_operation *operation, int64_t device, int64_
     return GMV_OK;
 }
 
-/* ---- masks from masks ------------------------------------------------------------------------ */
+/* ---- masks from masks ---- */
 
 static gmv_status copy_draft(gmv_draft *draft, const gmv_view *source, gmv_bits bits, int64_t n,
                              const gmv_creation *creation, gmv_view **out_mask, gmv_error *err)

@@ -140,7 +140,7 @@ gmv_node_attributes gmv_operation_attributes(const gmv_operation *operation,
     };
 }
 
-/* ---- drafts ---------------------------------------------------------------------------------- */
+/* ---- drafts ---- */
 
 gmv_status gmv__draft_begin(gmv_draft *draft, gmv_operation *operation, gmv_device *device,
                             gmv_error *err)

@@ -40,7 +40,7 @@ typedef struct pack_job {
     gmv_node **nodes;
 } pack_job;
 
-/* ---- checking ----------------------------------------------------------------------------- */
+/* ---- checking ---- */
 
 static gmv_status split_fail(gmv_error *err, gmv_status status, size_t index, int64_t split,
                              int64_t low, int64_t high)
@@ -71,7 +71,7 @@ static gmv_status splits_check(const int64_t *splits, size_t n_splits, int64_t n
     return GMV_OK;
 }
 
-/* ---- making ------------------------------------------------------------------------------- */
+/* ---- making ---- */
 
 static size_t pack_n_counts(const gmv_pack_plan *plan)
 {
@@ -115,7 +115,7 @@ static void pack_discard(pack_job *job)
     }
 }
 
-/* ---- copying ------------------------------------------------------------------------------ */
+/* ---- copying ---- */
 
 static gmv_status pack_take_memory(pack_job *job, size_t partition, gmv_error *err)
 {
@@ -174,7 +174,7 @@ static gmv_status pack_copy(pack_job *job, gmv_error *err)
     return GMV_OK;
 }
 
-/* ---- handles ------------------------------------------------------------------------------ */
+/* ---- handles ---- */
 
 static gmv_status pack_make_handle(pack_job *job, size_t partition, gmv_error *err)
 {
@@ -269,7 +269,7 @@ static gmv_status pack_table(gmv_operation *operation, const gmv_table *table,
     return status;
 }
 
-/* ---- the calls ---------------------------------------------------------------------------- */
+/* ---- the calls ---- */
 
 gmv_status gmv_packed_size(gmv_operation *operation, gmv_table *table, int64_t *out_nbytes,
                            gmv_error *err)

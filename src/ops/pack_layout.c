@@ -27,7 +27,7 @@ static uint64_t layout_capacity(const gmv_pack_plan *plan, size_t class_index, s
                               layout_rows(plan, class->level, partition));
 }
 
-/* ---- sizes -------------------------------------------------------------------------------- */
+/* ---- sizes ---- */
 
 /* Memory that is counted many times may come to more than there are numbers for: then the most. */
 static uint64_t layout_add(uint64_t total, uint64_t nbytes, uint64_t count)
@@ -62,7 +62,7 @@ gmv_status gmv__pack_measure(gmv_pack_plan *plan, gmv_error *err)
     return GMV_OK;
 }
 
-/* ---- pieces ------------------------------------------------------------------------------- */
+/* ---- pieces ---- */
 
 gmv_copy_piece gmv__pack_piece(const gmv_pack_plan *plan, size_t partition, size_t buffer,
                                uint64_t destination)
@@ -90,7 +90,7 @@ gmv_copy_piece gmv__pack_piece(const gmv_pack_plan *plan, size_t partition, size
     return piece;
 }
 
-/* ---- metadata ----------------------------------------------------------------------------- */
+/* ---- metadata ---- */
 
 /* Where a partition's next buffer lies, and what buffers of each class take. */
 typedef struct layout_cursor {

@@ -29,7 +29,7 @@ typedef struct plan_walk {
     gmv_error *err;
 } plan_walk;
 
-/* ---- refusals ----------------------------------------------------------------------------- */
+/* ---- refusals ---- */
 
 static gmv_status plan_refuse(const plan_walk *walk, const gmv_column *column, const char *why)
 {
@@ -53,7 +53,7 @@ static bool view_holds(const gmv_view *view, uint64_t nbytes)
     return view && view->ptr != 0 && view->nbytes >= 0 && (uint64_t)view->nbytes >= nbytes;
 }
 
-/* ---- adding ------------------------------------------------------------------------------- */
+/* ---- adding ---- */
 
 static gmv_pack_node *plan_add_node(gmv_pack_plan *plan, const gmv_column *column, uint32_t level)
 {
@@ -117,7 +117,7 @@ static gmv_status plan_add_data(const plan_walk *walk, gmv_pack_node *node, int6
     return GMV_OK;
 }
 
-/* ---- columns that cannot have rows -------------------------------------------------------- */
+/* ---- columns that cannot have rows ---- */
 
 /*
  * A table without rows is rebuilt from its types alone, where strings lose their offsets; inside a
@@ -139,7 +139,7 @@ static gmv_status plan_rowless(const plan_walk *walk, const gmv_column *column, 
     return GMV_OK;
 }
 
-/* ---- columns with rows -------------------------------------------------------------------- */
+/* ---- columns with rows ---- */
 
 static gmv_status plan_column(const plan_walk *walk, const gmv_column *column, uint32_t level,
                               int64_t shift);
@@ -265,7 +265,7 @@ static gmv_status plan_column(const plan_walk *walk, const gmv_column *column, u
     return type == GMV_CUDF_LIST ? plan_list(walk, node, first) : plan_struct(walk, node, first);
 }
 
-/* ---- the plan ----------------------------------------------------------------------------- */
+/* ---- the plan ---- */
 
 static gmv_status plan_count_entries(const gmv_table *table, size_t n_splits, uint64_t *out_n,
                                      gmv_error *err)

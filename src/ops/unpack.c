@@ -27,7 +27,7 @@ typedef struct unpack_job {
     gmv_table *table;
 } unpack_job;
 
-/* ---- making ------------------------------------------------------------------------------- */
+/* ---- making ---- */
 
 static gmv_status unpack_view(unpack_job *job, int64_t offset, int64_t nbytes, gmv_view **out_view,
                               gmv_error *err)
@@ -153,7 +153,7 @@ static gmv_status unpack_make(unpack_job *job, const gmv_creation *creation, gmv
     return status;
 }
 
-/* ---- metadata of clients ------------------------------------------------------------------ */
+/* ---- metadata of clients ---- */
 
 static gmv_status unpack_check_null_counts(const unpack_job *job, gmv_error *err)
 {
@@ -204,7 +204,7 @@ static gmv_status unpack_run(unpack_job *job, gmv_packed_metadata *untrusted,
     return status;
 }
 
-/* ---- the calls ---------------------------------------------------------------------------- */
+/* ---- the calls ---- */
 
 gmv_status gmv_unpack(gmv_operation *operation, gmv_packed *packed, const gmv_creation *creation,
                       gmv_table **out_table, gmv_error *err)

@@ -53,7 +53,7 @@ static gmv_status unpack_check_alignment(const gmv_unpack_source *source, gmv_er
     return GMV_OK;
 }
 
-/* ---- what there is to read ---------------------------------------------------------------- */
+/* ---- what there is to read ---- */
 
 static gmv_status unpack_weigh(unpack_reader *reader, gmv_error *err)
 {
@@ -122,7 +122,7 @@ static void unpack_collect(unpack_reader *reader)
     }
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading ---- */
 
 static gmv_status unpack_enqueue_masks(const unpack_reader *reader, gmv_stream *stream,
                                        gmv_error *err)
@@ -197,7 +197,7 @@ static gmv_status unpack_load(unpack_reader *reader, gmv_error *err)
     return status;
 }
 
-/* ---- what it means ------------------------------------------------------------------------ */
+/* ---- what it means ---- */
 
 static int64_t unpack_end(const unpack_reader *reader, size_t index, size_t end)
 {

@@ -9,7 +9,7 @@
 
 #include "ops/draft_priv.h"
 
-/* ---- the node -------------------------------------------------------------------------------- */
+/* ---- the node ---- */
 
 static void view_destroy(gmv_node *node)
 {
@@ -97,7 +97,7 @@ void gmv_view_discard(gmv_engine *engine, gmv_view *view)
     view_destroy(&view->node);
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- looking ---- */
 
 uint64_t gmv_view_offset(const gmv_view *view)
 {

@@ -23,7 +23,7 @@ typedef struct create_part {
     uint64_t ptr;
 } create_part;
 
-/* ---- finding the buffer ---------------------------------------------------------------------- */
+/* ---- finding the buffer ---- */
 
 static bool create_range_holds(uint64_t begin, uint64_t nbytes, uint64_t address, bool include_end)
 {
@@ -105,7 +105,7 @@ static gmv_status create_find(gmv_operation *operation, create_part *part, gmv_b
     return create_find_anywhere(operation, address, empty, &part->buffer, &part->ptr, err);
 }
 
-/* ---- geometry -------------------------------------------------------------------------------- */
+/* ---- geometry ---- */
 
 /* A bit field's shape counts bits, and only whole bytes can be looked at. */
 static gmv_status create_layout(create_part *part, gmv_error *err)
@@ -161,7 +161,7 @@ static gmv_status create_locate(gmv_operation *operation, create_part *part, gmv
     return create_check_inside(part, err);
 }
 
-/* ---- the whole request ----------------------------------------------------------------------- */
+/* ---- the whole request ---- */
 
 static gmv_status create_prefixed(gmv_status status, const char *prefix, gmv_error *err)
 {

@@ -39,7 +39,7 @@ gmv_status gmv__draft_gather(gmv_draft *draft, const gmv_view *view, int64_t fir
                             &draft->layouts[draft->n_layouts++], err);
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 /* Elements may lie across the ends of the piece, so up to two more are gathered than it holds. */
 static gmv_status piece_enqueue(const gmv_view *view, gmv_stream *stream, gmv_memory *memory,
@@ -127,7 +127,7 @@ gmv_status gmv_view_fortran_bytes(gmv_operation *operation, gmv_view *view, gmv_
                                 (uint64_t)view->nbytes, out_bytes, err);
 }
 
-/* ---- elements -------------------------------------------------------------------------------- */
+/* ---- elements ---- */
 
 static gmv_status elements_copy_out(gmv_draft *draft, const gmv_view *view, int64_t first,
                                     int64_t count, void *out_host, gmv_error *err)
@@ -165,7 +165,7 @@ gmv_status gmv_view_read_elements(gmv_operation *operation, gmv_view *view, int6
                           err);
 }
 
-/* ---- copies ---------------------------------------------------------------------------------- */
+/* ---- copies ---- */
 
 static gmv_status copy_draft_one(gmv_draft *draft, const gmv_view *view, bool readonly,
                                  gmv_view *mask, bool inner, const gmv_creation *creation,

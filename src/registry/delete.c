@@ -10,7 +10,7 @@
 
 #include "registry/registry_priv.h"
 
-/* ---- burying --------------------------------------------------------------------------------- */
+/* ---- burying ---- */
 
 static uint64_t node_freed_nbytes(gmv_node *node)
 {
@@ -109,7 +109,7 @@ size_t gmv__registry_bury(gmv_registry *registry, gmv_node *dead, gmv_deletion *
     return n_freed;
 }
 
-/* ---- giving references back ------------------------------------------------------------------ */
+/* ---- giving references back ---- */
 
 void gmv__registry_leave(gmv_registry *registry, gmv_node *dead)
 {
@@ -154,7 +154,7 @@ void gmv_registry_release(gmv_registry *registry, gmv_node *node, bool may_block
         gmv__registry_leave(registry, node);
 }
 
-/* ---- taking names ---------------------------------------------------------------------------- */
+/* ---- taking names ---- */
 
 /* What one step of a cascade has to tell once the lock is given up. */
 typedef struct cascade_news {
@@ -261,7 +261,7 @@ static void cascade_drop_all(gmv_registry *registry, gmv_cascade *cascade, gmv_d
     }
 }
 
-/* ---- deleting -------------------------------------------------------------------------------- */
+/* ---- deleting ---- */
 
 gmv_status gmv__registry_fail_inner(const gmv_id *id, gmv_error *err)
 {
@@ -356,7 +356,7 @@ gmv_status gmv_registry_delete(gmv_registry *registry, const gmv_caller *caller,
     return GMV_OK;
 }
 
-/* ---- giving owners up ------------------------------------------------------------------------ */
+/* ---- giving owners up ---- */
 
 /*
  * Under the graph lock. One that a cascade reached stays deleted; a named one stays as it is. In a

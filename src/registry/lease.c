@@ -11,7 +11,7 @@
 
 #define LEASE_NS_PER_SECOND INT64_C(1000000000)
 
-/* ---- what stands ----------------------------------------------------------------------------- */
+/* ---- what stands ---- */
 
 gmv_reason gmv__node_over(const gmv_node *node)
 {
@@ -32,7 +32,7 @@ gmv_reason gmv__node_over(const gmv_node *node)
                                                            : GMV_REASON_NONE;
 }
 
-/* ---- names come and go ----------------------------------------------------------------------- */
+/* ---- names come and go ---- */
 
 void gmv__node_set_lease(gmv_node *node, uint32_t ttl_seconds)
 {
@@ -104,7 +104,7 @@ bool gmv__node_take_name(gmv_registry *registry, gmv_node *node, gmv_reason reas
     return false;
 }
 
-/* ---- leases ---------------------------------------------------------------------------------- */
+/* ---- leases ---- */
 
 static void node_change_lease(gmv_registry *registry, gmv_node *node, uint32_t ttl_seconds)
 {
@@ -141,7 +141,7 @@ gmv_status gmv_registry_lease(gmv_registry *registry, const gmv_caller *caller, 
     return status;
 }
 
-/* ---- the end of leases ----------------------------------------------------------------------- */
+/* ---- the end of leases ---- */
 
 /* What one hold of the graph lock has to tell and to free once the lock is given up. */
 typedef struct expiry {

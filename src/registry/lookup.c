@@ -9,7 +9,7 @@
 
 #include "registry/registry_priv.h"
 
-/* ---- one node by id -------------------------------------------------------------------------- */
+/* ---- one node by id ---- */
 
 gmv_status gmv__registry_fail_unknown(const gmv_id *id, const char *pointer, gmv_error *err)
 {
@@ -155,7 +155,7 @@ int64_t gmv_node_expires_at_ms(const gmv_node *node)
                                 memory_order_relaxed);
 }
 
-/* ---- by address ------------------------------------------------------------------------------ */
+/* ---- by address ---- */
 
 typedef struct address_search {
     const gmv_caller *caller;
@@ -190,7 +190,7 @@ size_t gmv_registry_find_address(gmv_registry *registry, const gmv_caller *calle
     return search.n_hits;
 }
 
-/* ---- snapshots ------------------------------------------------------------------------------- */
+/* ---- snapshots ---- */
 
 uint64_t gmv__node_dependents(const gmv_node *node, gmv_id *out_ids, size_t capacity,
                               size_t *out_written)
@@ -263,7 +263,7 @@ gmv_status gmv_registry_describe(gmv_registry *registry, const gmv_caller *calle
     return status;
 }
 
-/* ---- lists ----------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 typedef struct list_walk {
     const gmv_caller *caller;

@@ -25,7 +25,7 @@ bool gmv__node_try_reference(gmv_node *node)
     return false;
 }
 
-/* ---- preparing ------------------------------------------------------------------------------- */
+/* ---- preparing ---- */
 
 static bool owners_few_hold(const gmv_edge *edges, uint32_t n_edges, const gmv_node *owner)
 {
@@ -221,7 +221,7 @@ void gmv_node_discard(gmv_registry *registry, gmv_node *node)
     atomic_fetch_sub_explicit(&registry->n_handles, 1, memory_order_relaxed);
 }
 
-/* ---- edges, state and ranges ----------------------------------------------------------------- */
+/* ---- edges, state and ranges ---- */
 
 void gmv__edge_link(gmv_edge *edge)
 {
@@ -272,7 +272,7 @@ void gmv__node_drop_ranges(gmv_registry *registry, gmv_node *node)
         gmv_address_index_remove(&registry->addresses, &node->ranges[i]);
 }
 
-/* ---- publishing ------------------------------------------------------------------------------ */
+/* ---- publishing ---- */
 
 /* Why a node that is about to be published has lost its name already. */
 static gmv_reason node_gone_before(const gmv_node *node)

@@ -169,7 +169,7 @@ static inline int64_t node_deadline(const gmv_node *node)
  */
 gmv_reason gmv__node_over(const gmv_node *node);
 
-/* ---- under the graph lock -------------------------------------------------------------------- */
+/* ---- under the graph lock ---- */
 
 /* Takes the edge out of its owner's dependents. True if the owner died by that. */
 bool gmv__edge_unlink(gmv_registry *registry, gmv_edge *edge);
@@ -229,7 +229,7 @@ gmv_status gmv__registry_fail_absent(gmv_registry *registry, const gmv_caller *c
 /* As gmv_registry_describe makes it. */
 void gmv__node_fill_info(const gmv_node *node, gmv_handle_info *info);
 
-/* ---- with no lock held ----------------------------------------------------------------------- */
+/* ---- with no lock held ---- */
 
 static inline void registry_observe(gmv_registry *registry, gmv_event event, const gmv_node *node)
 {

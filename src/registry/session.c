@@ -42,7 +42,7 @@ static void session_fill_info(const gmv_session *session, gmv_session_info *info
     info->handles = session->n_members;
 }
 
-/* ---- beginning ------------------------------------------------------------------------------- */
+/* ---- beginning ---- */
 
 gmv_status gmv_session_create(gmv_registry *registry, const gmv_caller *caller, const char *label,
                               size_t label_length, uint32_t ttl_seconds, gmv_session_info *out_info,
@@ -77,7 +77,7 @@ gmv_status gmv_session_create(gmv_registry *registry, const gmv_caller *caller, 
     return GMV_OK;
 }
 
-/* ---- bearing --------------------------------------------------------------------------------- */
+/* ---- bearing ---- */
 
 gmv_status gmv_session_enter(gmv_registry *registry, const gmv_caller *caller, const gmv_id *id,
                              gmv_session **out_session, gmv_error *err)
@@ -119,7 +119,7 @@ void gmv__session_unreference(gmv_registry *registry, gmv_session *session)
         gmv__registry_bury(registry, &session->node, NULL);
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- looking ---- */
 
 gmv_status gmv_session_describe(gmv_registry *registry, const gmv_caller *caller, const gmv_id *id,
                                 gmv_session_info *out_info, gmv_error *err)
@@ -188,7 +188,7 @@ void gmv_session_list(gmv_registry *registry, const gmv_caller *caller, uint64_t
     *out_cursor = walk.at_end ? 0 : walk.cursor;
 }
 
-/* ---- ending ---------------------------------------------------------------------------------- */
+/* ---- ending ---- */
 
 /* What one step has to tell once the lock is given up. */
 typedef struct ending_news {

@@ -29,7 +29,7 @@ typedef struct gmv_memory gmv_memory;
 
 typedef enum gmv_backend { GMV_BACKEND_HOST, GMV_BACKEND_CUDA } gmv_backend;
 
-/* ---- devices --------------------------------------------------------------------------------- */
+/* ---- devices ---- */
 
 typedef struct gmv_device_options {
     int32_t ordinal;
@@ -104,7 +104,7 @@ void gmv_device_refresh(gmv_device *device);
 /* Gives cached blocks back to the system. May block: never on an HTTP thread. */
 void gmv_device_trim(gmv_device *device);
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 typedef enum gmv_memory_kind {
     GMV_MEMORY_EXPORTABLE, /* an allocation of its own that another process can open */
@@ -151,7 +151,7 @@ void *gmv_memory_host_pointer(const gmv_memory *memory);
 /* Whether its exporter has cut it short under us. */
 bool gmv_memory_is_lost(const gmv_memory *memory);
 
-/* ---- sharing --------------------------------------------------------------------------------- */
+/* ---- sharing ---- */
 
 typedef enum gmv_share_mechanism { GMV_SHARE_POSIX_SHM, GMV_SHARE_CUDA_IPC } gmv_share_mechanism;
 
@@ -218,7 +218,7 @@ bool gmv_memory_retire(gmv_memory *memory);
 /* Mappings of imported memory that are open now, for metrics. Never blocks. */
 uint64_t gmv_device_import_mappings(const gmv_device *device);
 
-/* ---- streams and copies ---------------------------------------------------------------------- */
+/* ---- streams and copies ---- */
 
 /* Whose work goes first where a device is busy. The host backend makes no difference. */
 typedef enum gmv_stream_priority {

@@ -122,7 +122,7 @@ GMV_NODISCARD gmv_status gmv_kernel_hash_blocks(gmv_stream *stream, const gmv_ha
 GMV_NODISCARD gmv_status gmv_kernel_crc32c(gmv_stream *stream, const gmv_crc32c *args,
                                            gmv_error *err);
 
-/* ---- on the host ----------------------------------------------------------------------------- */
+/* ---- on the host ---- */
 
 /* Of nothing. */
 gmv_statistics_partial gmv_statistics_none(void);

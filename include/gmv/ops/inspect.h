@@ -21,7 +21,7 @@ GMV_NODISCARD gmv_status gmv_view_read_validity(gmv_operation *operation, gmv_vi
                                                 int64_t first, int64_t count, uint8_t **out_bits,
                                                 gmv_error *err);
 
-/* ---- statistics ------------------------------------------------------------------------------ */
+/* ---- statistics ---- */
 
 /*
  * All but the counts is of the finite valid elements, of which there are `count` less those that
@@ -64,7 +64,7 @@ GMV_NODISCARD gmv_status gmv_inspect_statistics(gmv_operation *operation, gmv_no
                                                 gmv_view *mask, gmv_statistics *out_statistics,
                                                 gmv_error *err);
 
-/* ---- histograms ------------------------------------------------------------------------------ */
+/* ---- histograms ---- */
 
 #define GMV_HISTOGRAM_BINS_MAX 65536
 
@@ -92,7 +92,7 @@ GMV_NODISCARD gmv_status gmv_inspect_histogram(gmv_operation *operation, gmv_nod
                                                gmv_histogram *out_histogram, gmv_error *err);
 void gmv_histogram_fini(gmv_histogram *histogram);
 
-/* ---- checksums ------------------------------------------------------------------------------- */
+/* ---- checksums ---- */
 
 typedef enum gmv_checksum_algorithm {
     GMV_CHECKSUM_CRC32C,     /* of the whole */
@@ -126,7 +126,7 @@ GMV_NODISCARD gmv_status gmv_inspect_checksum(gmv_operation *operation, gmv_node
                                               gmv_checksum *out_checksum, gmv_error *err);
 void gmv_checksum_fini(gmv_checksum *checksum);
 
-/* ---- comparisons ----------------------------------------------------------------------------- */
+/* ---- comparisons ---- */
 
 typedef struct gmv_comparison_request {
     bool nan_equal;

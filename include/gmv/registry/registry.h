@@ -121,7 +121,7 @@ struct gmv_edge {
     gmv_edge *previous, *next; /* within the owner's dependents */
 };
 
-/* ---- the registry itself --------------------------------------------------------------------- */
+/* ---- the registry itself ---- */
 
 /* What an observer hears; called with no lock held, in order for any one node, from any thread. */
 typedef enum gmv_event { GMV_EVENT_CREATED, GMV_EVENT_DELETED, GMV_EVENT_FREED } gmv_event;
@@ -140,7 +140,7 @@ GMV_NODISCARD gmv_status gmv_registry_create(const gmv_registry_options *options
  * flight. */
 void gmv_registry_destroy(gmv_registry *registry);
 
-/* ---- making nodes ---------------------------------------------------------------------------- */
+/* ---- making nodes ---- */
 
 typedef struct gmv_node_attributes {
     const gmv_caller *caller;
@@ -181,7 +181,7 @@ void gmv_node_discard(gmv_registry *registry, gmv_node *node);
  */
 void gmv_registry_publish(gmv_registry *registry, gmv_node *const *nodes, size_t n_nodes);
 
-/* ---- finding nodes --------------------------------------------------------------------------- */
+/* ---- finding nodes ---- */
 
 /*
  * Takes an in-flight reference on a named or inner live node. @newref: gmv_registry_release.
@@ -228,7 +228,7 @@ typedef struct gmv_address_hit {
 size_t gmv_registry_find_address(gmv_registry *registry, const gmv_caller *caller, uint64_t address,
                                  bool include_end, gmv_address_hit out_hits[2]);
 
-/* ---- deleting -------------------------------------------------------------------------------- */
+/* ---- deleting ---- */
 
 typedef enum gmv_if_held { GMV_IF_HELD_KEEP, GMV_IF_HELD_REFUSE, GMV_IF_HELD_CASCADE } gmv_if_held;
 
@@ -267,7 +267,7 @@ GMV_NODISCARD gmv_status gmv_registry_delete(gmv_registry *registry, const gmv_c
 GMV_NODISCARD bool gmv_registry_disown(gmv_registry *registry, gmv_node *node, size_t named,
                                        gmv_node **out_named);
 
-/* ---- leases ---------------------------------------------------------------------------------- */
+/* ---- leases ---- */
 
 typedef struct gmv_handle_info gmv_handle_info;
 
@@ -300,7 +300,7 @@ typedef struct gmv_lease_counts {
 
 void gmv_registry_count_leases(gmv_registry *registry, gmv_lease_counts *out_counts);
 
-/* ---- sessions -------------------------------------------------------------------------------- */
+/* ---- sessions ---- */
 
 /*
  * A session is a node of its own kind that no list of handles shows. What is made for a caller that
@@ -366,7 +366,7 @@ GMV_NODISCARD gmv_status gmv_session_end(gmv_registry *registry, const gmv_calle
                                          const gmv_id *id, gmv_deletion *out_deletion,
                                          gmv_error *err);
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- looking ---- */
 
 /* A snapshot of one handle; answers for deleted ones while they live. */
 struct gmv_handle_info {

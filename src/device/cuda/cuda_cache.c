@@ -22,7 +22,7 @@ void gmv__cuda_cache_open(cuda_device *device, uint64_t nbytes_max)
     device->cache.nbytes_max = nbytes_max ? GMV_MIN(nbytes_max, share) : share;
 }
 
-/* ---- lists, under the lock ------------------------------------------------------------------ */
+/* ---- lists, under the lock ---- */
 
 static cuda_memory **cache_bucket(cuda_cache *cache, uint64_t nbytes)
 {
@@ -75,7 +75,7 @@ static cuda_memory *cache_shrink(cuda_cache *cache, uint64_t nbytes)
     return surplus;
 }
 
-/* ---- the calls ------------------------------------------------------------------------------ */
+/* ---- the calls ---- */
 
 /* To the pool; a lost device's memory is gone with it. */
 static void cache_free(cuda_device *device, cuda_memory *surplus)

@@ -10,7 +10,7 @@
 
 #include <gmv/base/num.h>
 
-/* ---- pinned buffers ------------------------------------------------------------------------- */
+/* ---- pinned buffers ---- */
 
 gmv_status gmv__cuda_staging_open(cuda_device *device, gmv_error *err)
 {
@@ -79,7 +79,7 @@ static void staging_give(cuda_staging *staging, cuda_staging_buffer *buffers[2],
     pthread_mutex_unlock(&staging->lock);
 }
 
-/* ---- big transfers -------------------------------------------------------------------------- */
+/* ---- big transfers ---- */
 
 typedef struct cuda_transfer {
     cuda_stream *stream;
@@ -152,7 +152,7 @@ static gmv_status transfer_run(cuda_transfer *transfer, gmv_error *err)
     return status;
 }
 
-/* ---- the calls ------------------------------------------------------------------------------ */
+/* ---- the calls ---- */
 
 gmv_status gmv__cuda_copy_in(gmv_stream *base, uint64_t destination, const void *source,
                              uint64_t nbytes, gmv_error *err)

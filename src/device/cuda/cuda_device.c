@@ -17,7 +17,7 @@
 #define POOL_WARM_NBYTES ((size_t)64 << 20)
 #define FREE_READ_NS     50000000 /* an estimate that is older is read anew */
 
-/* ---- how much is free ----------------------------------------------------------------------- */
+/* ---- how much is free ---- */
 
 /* What the driver has, and what the pool holds without using it. */
 static bool device_read_free(cuda_device *device, int64_t *out_nbytes)
@@ -86,7 +86,7 @@ static void cuda_device_trim(gmv_device *base)
     gmv__cuda_account(device, 0, true);
 }
 
-/* ---- what a device says of itself ----------------------------------------------------------- */
+/* ---- what a device says of itself ---- */
 
 static void device_format_uuid(const CUuuid *uuid, char out_text[64])
 {
@@ -136,7 +136,7 @@ static gmv_status device_describe(cuda_device *device, int32_t ordinal, gmv_erro
     return GMV_OK;
 }
 
-/* ---- opening and closing -------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 /* The first allocation of a pool is slow; it is made here, before anybody waits. */
 static gmv_status device_open_pool(cuda_device *device, size_t cache_nbytes_max, gmv_error *err)

@@ -21,7 +21,7 @@ static uint64_t kernel_blocks_max(cuda_kernel kernel)
     return has_result ? GMV_CUDA_SUM_BLOCKS_MAX - 1 : INT32_MAX;
 }
 
-/* ---- loading and launching ------------------------------------------------------------------ */
+/* ---- loading and launching ---- */
 
 #define KERNEL_NAME(name, type) [CUDA_KERNEL_##name] = "gmv_" #name,
 static const char *const kernel_names[CUDA_KERNEL_COUNT] = {GMV_CUDA_KERNEL_MAP(KERNEL_NAME)};
@@ -79,7 +79,7 @@ static cuda_bits bits_of(gmv_bits bits)
     return bits.address ? (cuda_bits){bits.address, (uint64_t)bits.offset} : (cuda_bits){0};
 }
 
-/* ---- elements to bits and back -------------------------------------------------------------- */
+/* ---- elements to bits and back ---- */
 
 gmv_status gmv__cuda_valid_if(gmv_stream *base, const gmv_valid_if *args, gmv_error *err)
 {
@@ -124,7 +124,7 @@ gmv_status gmv__cuda_bits_to_bools(gmv_stream *base, const gmv_bits_to_bools *ar
                                    args->output % 16 + launch.n, GMV_CUDA_BOOLS_TILE, err);
 }
 
-/* ---- bits to bits --------------------------------------------------------------------------- */
+/* ---- bits to bits ---- */
 
 /* More inputs than one launch takes: the output of each is the first input of the next. */
 gmv_status gmv__cuda_combine_bits(gmv_stream *base, const gmv_combine_bits *args, gmv_error *err)
@@ -199,7 +199,7 @@ gmv_status gmv__cuda_set_bits(gmv_stream *base, const gmv_set_bits *args, gmv_er
     return gmv__cuda_kernel_launch(stream, CUDA_KERNEL_set_edges, &launch, 1, 1, err);
 }
 
-/* ---- reading bits --------------------------------------------------------------------------- */
+/* ---- reading bits ---- */
 
 static uint64_t range_length(gmv_bit_range range)
 {
@@ -354,7 +354,7 @@ gmv_status gmv__cuda_find_bit(gmv_stream *base, const gmv_find_bit *args, gmv_er
                        err);
 }
 
-/* ---- strided elements ----------------------------------------------------------------------- */
+/* ---- strided elements ---- */
 
 /* Adds an extent inside all that are there: dropped if it is 1, merged if both are walked as one.
  */
@@ -545,7 +545,7 @@ gmv_status gmv__cuda_gather(gmv_stream *base, const gmv_gather *args, gmv_error 
                                    GMV_CUDA_THREADS * GMV_CUDA_PIECES, err);
 }
 
-/* ---- packed tables -------------------------------------------------------------------------- */
+/* ---- packed tables ---- */
 
 /* Bytes are a string of bits, too. */
 static cuda_piece piece_of(const gmv_copy_piece *piece)

@@ -38,7 +38,7 @@
 #define CUDA_SPIN_NS          50000
 #define CUDA_EXPORT_ALIGNMENT ((uint64_t)2 << 20)
 
-/* ---- pinned buffers for big transfers (cuda_copy.c) ----------------------------------------- */
+/* ---- pinned buffers for big transfers (cuda_copy.c) ---- */
 
 #define CUDA_STAGING_BUFFERS 4
 #define CUDA_STAGING_NBYTES  ((size_t)4 << 20)
@@ -56,7 +56,7 @@ typedef struct cuda_staging {
     cuda_staging_buffer buffers[CUDA_STAGING_BUFFERS];
 } cuda_staging;
 
-/* ---- freed blocks (cuda_cache.c) ------------------------------------------------------------ */
+/* ---- freed blocks (cuda_cache.c) ---- */
 
 #define CUDA_CACHE_BUCKETS 256
 
@@ -69,7 +69,7 @@ typedef struct cuda_cache {
     struct cuda_memory *buckets[CUDA_CACHE_BUCKETS]; /* by their bytes, newest first */
 } cuda_cache;
 
-/* ---- sharing (cuda_share.c) ----------------------------------------------------------------- */
+/* ---- sharing (cuda_share.c) ---- */
 
 #define CUDA_HANDLE_BUCKETS 256
 
@@ -100,7 +100,7 @@ typedef struct cuda_import {
     CUresult result; /* why it failed */
 } cuda_import;
 
-/* ---- the device, its memory and streams ----------------------------------------------------- */
+/* ---- the device, its memory and streams ---- */
 
 #define CUDA_KERNEL_ENUM(name, type) CUDA_KERNEL_##name,
 typedef enum cuda_kernel { GMV_CUDA_KERNEL_MAP(CUDA_KERNEL_ENUM) CUDA_KERNEL_COUNT } cuda_kernel;
@@ -187,7 +187,7 @@ static inline cuda_device *cuda_stream_device(const cuda_stream *stream)
     return cuda_device_of(stream->base.device);
 }
 
-/* ---- contexts ------------------------------------------------------------------------------- */
+/* ---- contexts ---- */
 
 typedef struct cuda_scope {
     bool entered;
@@ -211,7 +211,7 @@ static inline void cuda_scope_leave(const cuda_scope *scope)
     GMV_CLEANUP(cuda_scope_leave) \
     __attribute__((unused)) const cuda_scope scope = cuda_scope_enter(device)
 
-/* ---- errors (cuda_error.c) ------------------------------------------------------------------ */
+/* ---- errors (cuda_error.c) ---- */
 
 /*
  * The status and message for a result that is not CUDA_SUCCESS of the call named `what`. Marks the
@@ -233,7 +233,7 @@ void gmv__cuda_log(const char *what, CUresult result);
             return gmv__cuda_fail((device), cuda_result_, #call, (err)); \
     } while (0)
 
-/* ---- devices and memory --------------------------------------------------------------------- */
+/* ---- devices and memory ---- */
 
 /* Adjusts the estimate of what is free, and asks the driver when that was long ago or `now`. */
 void gmv__cuda_account(cuda_device *device, int64_t nbytes_freed, bool now);
@@ -259,7 +259,7 @@ bool gmv__cuda_cache_give(cuda_device *device, cuda_memory *memory);
 bool gmv__cuda_cache_empty(cuda_device *device);
 uint64_t gmv__cuda_cache_nbytes(cuda_device *device);
 
-/* ---- handles (cuda_handle.c) ---------------------------------------------------------------- */
+/* ---- handles (cuda_handle.c) ---- */
 
 /* Finds out whether the driver's handles are laid out as we know them. In the device's context. */
 gmv_status gmv__cuda_handles_learn(cuda_device *device, gmv_error *err);
@@ -279,7 +279,7 @@ uint64_t gmv__cuda_handle_key(const uint8_t handle[GMV_IPC_HANDLE_NBYTES]);
 bool gmv__cuda_handles_agree(const cuda_device *device, const uint8_t a[GMV_IPC_HANDLE_NBYTES],
                              const uint8_t b[GMV_IPC_HANDLE_NBYTES]);
 
-/* ---- sharing -------------------------------------------------------------------------------- */
+/* ---- sharing ---- */
 
 gmv_status gmv__cuda_memory_export(gmv_memory *memory, gmv_share *out_share, gmv_error *err);
 void gmv__cuda_export_forget(cuda_device *device, cuda_memory *memory);
@@ -291,7 +291,7 @@ void gmv__cuda_import_free(cuda_device *device, cuda_memory *memory);
 gmv_status gmv__cuda_stream_wait_event(gmv_stream *stream,
                                        const uint8_t handle[GMV_IPC_HANDLE_NBYTES], gmv_error *err);
 
-/* ---- streams -------------------------------------------------------------------------------- */
+/* ---- streams ---- */
 
 gmv_status gmv__cuda_stream_create(gmv_device *device, gmv_stream_priority priority,
                                    gmv_stream **out_stream, gmv_error *err);
@@ -322,7 +322,7 @@ void gmv__cuda_stream_deliver_counts(cuda_stream *stream, const gmv_copy_piece *
 gmv_status gmv__cuda_stream_result(cuda_stream *stream, int64_t *out, cuda_result *out_result,
                                    gmv_error *err);
 
-/* ---- copies --------------------------------------------------------------------------------- */
+/* ---- copies ---- */
 
 gmv_status gmv__cuda_staging_open(cuda_device *device, gmv_error *err);
 void gmv__cuda_staging_close(cuda_device *device);
@@ -336,7 +336,7 @@ gmv_status gmv__cuda_copy_within(gmv_stream *stream, uint64_t destination, uint6
 gmv_status gmv__cuda_fill(gmv_stream *stream, uint64_t destination, uint8_t value, uint64_t nbytes,
                           gmv_error *err);
 
-/* ---- kernels -------------------------------------------------------------------------------- */
+/* ---- kernels ---- */
 
 gmv_status gmv__cuda_kernels_load(cuda_device *device, gmv_error *err);
 
@@ -361,7 +361,7 @@ gmv_status gmv__cuda_copy_pieces(gmv_stream *stream, const gmv_copy_piece *piece
 gmv_status gmv__cuda_split_bounds(gmv_stream *stream, const gmv_split_bounds *args, gmv_error *err);
 gmv_status gmv__cuda_split(gmv_stream *stream, const gmv_split *args, gmv_error *err);
 
-/* ---- reductions (cuda_reductions.c) --------------------------------------------------- */
+/* ---- reductions (cuda_reductions.c) ---- */
 
 gmv_status gmv__cuda_statistics(gmv_stream *stream, const gmv_statistics_reduction *args,
                                 gmv_error *err);

@@ -54,7 +54,7 @@ static gmv_status plan_merge(cuda_stream *stream, reduction_plan *plan, cuda_ker
     return GMV_OK;
 }
 
-/* ---- statistics ------------------------------------------------------------------------------ */
+/* ---- statistics ---- */
 
 #define STATISTICS_ROW(dtype, suffix, type, bits, is_float) \
     [ELEMENT_##suffix] = CUDA_KERNEL_statistics_##suffix,
@@ -81,7 +81,7 @@ gmv_status gmv__cuda_statistics(gmv_stream *base, const gmv_statistics_reduction
     return plan_merge(stream, &plan, CUDA_KERNEL_merge_statistics, launch.output, n_tiles, err);
 }
 
-/* ---- comparisons ----------------------------------------------------------------------------- */
+/* ---- comparisons ---- */
 
 #define COMPARE_ROW(dtype, suffix, type, bits, is_float) \
     [ELEMENT_##suffix] = CUDA_KERNEL_compare_##suffix,
@@ -119,7 +119,7 @@ gmv_status gmv__cuda_compare(gmv_stream *base, const gmv_comparison_reduction *a
     return plan_merge(stream, &plan, CUDA_KERNEL_merge_comparisons, launch.output, n_tiles, err);
 }
 
-/* ---- histograms ------------------------------------------------------------------------------ */
+/* ---- histograms ---- */
 
 gmv_status gmv__cuda_histogram(gmv_stream *base, const gmv_histogram_reduction *args,
                                gmv_error *err)
@@ -144,7 +144,7 @@ gmv_status gmv__cuda_histogram(gmv_stream *base, const gmv_histogram_reduction *
                                    GMV_CUDA_HISTOGRAM_TILE, err);
 }
 
-/* ---- checksums ------------------------------------------------------------------------------- */
+/* ---- checksums ---- */
 
 gmv_status gmv__cuda_hash_blocks(gmv_stream *base, const gmv_hash_blocks *args, gmv_error *err)
 {

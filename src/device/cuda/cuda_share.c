@@ -40,7 +40,7 @@ static bool handle_equal(const uint8_t *a, const uint8_t *b)
     return memcmp(a, b, GMV_IPC_HANDLE_NBYTES) == 0;
 }
 
-/* ---- exports -------------------------------------------------------------------------------- */
+/* ---- exports ---- */
 
 /* Makes `handle` the memory's unless another thread was faster. */
 static void export_publish(cuda_exports *exports, cuda_memory *memory, const CUipcMemHandle *handle)
@@ -121,7 +121,7 @@ static gmv_status export_check_foreign(cuda_device *device, const uint8_t *handl
     return status;
 }
 
-/* ---- what the driver says of a handle ------------------------------------------------------- */
+/* ---- what the driver says of a handle ---- */
 
 typedef struct handle_row {
     CUresult result;
@@ -168,7 +168,7 @@ static gmv_status handle_fail(cuda_device *device, CUresult result, const char *
     return gmv_fail(err, GMV_ERR_HANDLE_INVALID, pointer, "%s", message);
 }
 
-/* ---- the table of imports ------------------------------------------------------------------- */
+/* ---- the table of imports ---- */
 
 static struct {
     pthread_mutex_t lock;
@@ -352,7 +352,7 @@ static gmv_status import_acquire(cuda_device *device, const uint8_t *handle,
     return handle_fail(device, result, "ipc_open", HANDLE_POINTER, err);
 }
 
-/* ---- imported memory ------------------------------------------------------------------------ */
+/* ---- imported memory ---- */
 
 static gmv_status import_cover(const cuda_import *import, int64_t claim, uint64_t *out_nbytes,
                                gmv_error *err)
@@ -420,7 +420,7 @@ void gmv__cuda_import_free(cuda_device *device, cuda_memory *memory)
         import_release(device, memory->import);
 }
 
-/* ---- events --------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 #define EVENT_POLL_NS  500000 /* for which a thread waits for an event */
 #define EVENT_PAUSE_NS 20000

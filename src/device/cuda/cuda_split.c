@@ -40,7 +40,7 @@ _Static_assert((int)GMV_SPLIT_BYTES == GMV_CUDA_SPLIT_BYTES &&
                    GMV_SPLIT_DEPTH_MAX == GMV_CUDA_DEPTH_MAX,
                "so is what their members mean");
 
-/* ---- scratch -------------------------------------------------------------------------------- */
+/* ---- scratch ---- */
 
 static gmv_status scratch_take(cuda_stream *stream, size_t nbytes, CUdeviceptr *out_address,
                                gmv_error *err)
@@ -79,7 +79,7 @@ static size_t tables_add(size_t *end, size_t nbytes)
     return begin;
 }
 
-/* ---- bounds --------------------------------------------------------------------------------- */
+/* ---- bounds ---- */
 
 static gmv_status bounds_run(gmv_stream *base, const gmv_split_bounds *args,
                              const cuda_split_bounds_args *launch, gmv_error *err)
@@ -117,7 +117,7 @@ gmv_status gmv__cuda_split_bounds(gmv_stream *base, const gmv_split_bounds *args
     return status;
 }
 
-/* ---- partitions ----------------------------------------------------------------------------- */
+/* ---- partitions ---- */
 
 /* Warp tiles of a partition, as the kernel counts them. */
 static uint64_t split_tiles(const gmv_split *args, size_t partition)

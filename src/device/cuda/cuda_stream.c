@@ -20,7 +20,7 @@
 
 _Static_assert(CUDA_RESULTS * sizeof(int64_t) <= RESULTS_NBYTES, "the results have room");
 
-/* ---- waiting -------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 static void wait_sleep(int64_t ns)
 {
@@ -62,7 +62,7 @@ gmv_status gmv__cuda_wait(cuda_device *device, CUevent event, gmv_error *err)
     return gmv__cuda_fail(device, result, "event_synchronize", err);
 }
 
-/* ---- deliveries ----------------------------------------------------------------------------- */
+/* ---- deliveries ---- */
 
 static void delivery_make(const cuda_delivery *delivery)
 {
@@ -153,7 +153,7 @@ gmv_status gmv__cuda_stream_result(cuda_stream *stream, int64_t *out, cuda_resul
     return GMV_OK;
 }
 
-/* ---- streams -------------------------------------------------------------------------------- */
+/* ---- streams ---- */
 
 static gmv_status stream_open(cuda_device *device, cuda_stream *stream,
                               gmv_stream_priority priority, gmv_error *err)

@@ -29,7 +29,7 @@
 #define HOST_EXPORT_PREFIX "gmvd-"
 #define HOST_SHM_DIRECTORY "/dev/shm"
 
-/* ---- mappings of files, which may be cut short (host_guard.c) -------------------------------- */
+/* ---- mappings of files, which may be cut short (host_guard.c) ---- */
 
 /* A shared mapping of a file. Fixed while it is mapped, but for `lost`, which only becomes true. */
 typedef struct host_mapping {
@@ -57,7 +57,7 @@ gmv_status gmv__host_guard_announce(host_stream *stream, host_mapping *mapping, 
  */
 bool gmv__host_guard_forget(host_stream *stream);
 
-/* ---- ordinary memory ------------------------------------------------------------------------- */
+/* ---- ordinary memory ---- */
 
 #define HOST_CACHE_CLASSES 256
 
@@ -73,7 +73,7 @@ typedef struct host_cache {
     host_free_block *newest;
 } host_cache;
 
-/* ---- files ----------------------------------------------------------------------------------- */
+/* ---- files ---- */
 
 #define HOST_FILE_BUCKETS 1024
 
@@ -83,7 +83,7 @@ static inline size_t host_file_bucket(ino_t file_inode)
     return (size_t)file_inode % HOST_FILE_BUCKETS;
 }
 
-/* ---- exportable memory ----------------------------------------------------------------------- */
+/* ---- exportable memory ---- */
 
 struct host_memory;
 
@@ -103,7 +103,7 @@ typedef struct host_limits {
     _Atomic uint64_t descriptors;
 } host_limits;
 
-/* ---- imported memory ------------------------------------------------------------------------- */
+/* ---- imported memory ---- */
 
 typedef enum host_import_state {
     HOST_IMPORT_OPENING,
@@ -130,7 +130,7 @@ typedef struct host_imports {
     _Atomic uint64_t n_mappings;
 } host_imports;
 
-/* ---- the device and its memory --------------------------------------------------------------- */
+/* ---- the device and its memory ---- */
 
 typedef struct host_device {
     gmv_device base;
@@ -234,7 +234,7 @@ gmv_status gmv__host_memory_import_shm(gmv_device *device, const char *name, int
 bool gmv__host_import_retire(gmv_memory *memory);
 void gmv__host_import_free(host_device *device, host_memory *memory);
 
-/* ---- kernels (host_kernels.c) ---------------------------------------------------------------- */
+/* ---- kernels (host_kernels.c) ---- */
 
 gmv_status gmv__host_valid_if(gmv_stream *stream, const gmv_valid_if *args, gmv_error *err);
 gmv_status gmv__host_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *args,
@@ -253,7 +253,7 @@ gmv_status gmv__host_copy_pieces(gmv_stream *stream, const gmv_copy_piece *piece
 gmv_status gmv__host_split_bounds(gmv_stream *stream, const gmv_split_bounds *args, gmv_error *err);
 gmv_status gmv__host_split(gmv_stream *stream, const gmv_split *args, gmv_error *err);
 
-/* ---- reductions (host_reductions.c, host_hash.c) -------------------------------------- */
+/* ---- reductions (host_reductions.c, host_hash.c) ---- */
 
 gmv_status gmv__host_statistics(gmv_stream *stream, const gmv_statistics_reduction *args,
                                 gmv_error *err);

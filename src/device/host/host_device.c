@@ -14,7 +14,7 @@
 
 #define CACHE_NBYTES_DEFAULT ((uint64_t)1 << 30)
 
-/* ---- memory of any kind ---------------------------------------------------------------------- */
+/* ---- memory of any kind ---- */
 
 host_mapping *gmv__host_memory_mapping(const gmv_memory *base)
 {
@@ -92,7 +92,7 @@ static bool host_memory_is_lost(const gmv_memory *memory)
     return mapping && atomic_load(&mapping->lost);
 }
 
-/* ---- streams and copies ---------------------------------------------------------------------- */
+/* ---- streams and copies ---- */
 
 static gmv_status host_stream_create(gmv_device *device, gmv_stream_priority priority,
                                      gmv_stream **out_stream, gmv_error *err)
@@ -170,7 +170,7 @@ static gmv_status host_fill(gmv_stream *stream, uint64_t destination, uint8_t va
     return GMV_OK;
 }
 
-/* ---- the device ------------------------------------------------------------------------------ */
+/* ---- the device ---- */
 
 static uint64_t host_free_nbytes(const gmv_device *base)
 {

@@ -47,7 +47,7 @@ static void export_path(const host_device *device, const char *name, char path[P
     snprintf(path, PATH_NBYTES_MAX, "%s%s", device->shm_directory, name);
 }
 
-/* ---- making the file ------------------------------------------------------------------------- */
+/* ---- making the file ---- */
 
 /* Whether the file is locked by us and still has its name: a sweep may come before the lock. */
 static bool export_hold(int descriptor)
@@ -172,7 +172,7 @@ gmv_status gmv__host_exportable_allocate(host_device *device, host_memory *memor
     return gmv__host_fail_no_memory(device, memory->base.nbytes, err);
 }
 
-/* ---- the list of exports --------------------------------------------------------------------- */
+/* ---- the list of exports ---- */
 
 /* Under the lock. */
 static void exports_link(host_exports *exports, host_memory *memory)
@@ -221,7 +221,7 @@ void gmv__host_exportable_free(host_device *device, host_memory *memory)
     gmv__host_release(device, memory->reserved_nbytes);
 }
 
-/* ---- exporting ------------------------------------------------------------------------------- */
+/* ---- exporting ---- */
 
 /* Gives the nameless file a name; the lock comes first, so that no sweep takes it for a stale one.
  */
@@ -286,7 +286,7 @@ gmv_status gmv__host_memory_export(gmv_memory *base, gmv_share *out_share, gmv_e
     return GMV_OK;
 }
 
-/* ---- what killed daemons left ---------------------------------------------------------------- */
+/* ---- what killed daemons left ---- */
 
 static void sweep_one(int directory, const char *name)
 {

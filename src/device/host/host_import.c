@@ -23,7 +23,7 @@
 #define NAME_POINTER   "/posix_shm/name"
 #define NBYTES_POINTER "/posix_shm/nbytes"
 
-/* ---- opening --------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* What is open, before it is mapped. */
 typedef struct host_segment {
@@ -123,7 +123,7 @@ static gmv_status segment_check_foreign(host_device *device, const host_segment 
     return status;
 }
 
-/* ---- the table of mappings ------------------------------------------------------------------- */
+/* ---- the table of mappings ---- */
 
 /* Whether an import of `nbytes` bytes of `segment` can use `import`. Under the lock. */
 static bool import_serves(const host_import *import, const host_segment *segment, uint64_t nbytes)
@@ -245,7 +245,7 @@ static void import_release(host_device *device, host_import *import)
     gmv_free(import);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static gmv_status import_segment(host_device *device, const host_segment *segment, int64_t claim,
                                  bool writable, host_memory *memory, gmv_error *err)

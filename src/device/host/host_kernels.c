@@ -18,7 +18,7 @@ static uint8_t *pointer_of(uint64_t address)
     return (uint8_t *)(uintptr_t)address;
 }
 
-/* ---- strings of bits ------------------------------------------------------------------------- */
+/* ---- strings of bits ---- */
 
 /* Where bits begin, as kernel sets take it; first is NULL for all ones. */
 typedef struct bit_cursor {
@@ -87,7 +87,7 @@ static void finish_output(uint8_t *output, uint64_t output_nbytes, int64_t n, ui
     client_fill(output + whole + nbytes, 0, output_nbytes - whole - nbytes);
 }
 
-/* ---- elements to bits and back --------------------------------------------------------------- */
+/* ---- elements to bits and back ---- */
 
 /* What a predicate says of fewer than 64 elements: they go through a whole word of their own. */
 static uint64_t valid_tail(const host_kernel_set *kernels, gmv_predicate predicate,
@@ -149,7 +149,7 @@ gmv_status gmv__host_bits_to_bools(gmv_stream *stream, const gmv_bits_to_bools *
     return GMV_OK;
 }
 
-/* ---- bits to bits ---------------------------------------------------------------------------- */
+/* ---- bits to bits ---- */
 
 #define BLOCK_WORDS       1024                /* 8 KiB: stays in the first cache */
 #define PAST_CACHE_NBYTES ((uint64_t)1 << 20) /* outputs from here on leave the caches alone */
@@ -277,7 +277,7 @@ gmv_status gmv__host_set_bits(gmv_stream *stream, const gmv_set_bits *args, gmv_
     return GMV_OK;
 }
 
-/* ---- reading bits ---------------------------------------------------------------------------- */
+/* ---- reading bits ---- */
 
 /* A range as the bits up to a byte boundary, whole words, and the rest. */
 typedef struct split_range {
@@ -352,7 +352,7 @@ gmv_status gmv__host_find_bit(gmv_stream *stream, const gmv_find_bit *args, gmv_
     return GMV_OK;
 }
 
-/* ---- strided elements ------------------------------------------------------------------------ */
+/* ---- strided elements ---- */
 
 /* A position in a strided array: the layout without what does not move, and an index in each
  * extent. */

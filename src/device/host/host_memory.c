@@ -14,7 +14,7 @@
 
 #include <gmv/base/num.h>
 
-/* ---- accounting ------------------------------------------------------------------------------ */
+/* ---- accounting ---- */
 
 #define FRESH_CHECK_NBYTES \
     ((uint64_t)16 << 20)                      /* asking the system costs 20 us: once for so many */
@@ -73,7 +73,7 @@ gmv_status gmv__host_fail_no_memory(const host_device *device, uint64_t nbytes, 
                     (unsigned long long)device->base.info.total_nbytes);
 }
 
-/* ---- limits of the process ------------------------------------------------------------------- */
+/* ---- limits of the process ---- */
 
 void gmv__host_limits_init(host_limits *limits)
 {
@@ -96,7 +96,7 @@ void gmv__host_limit_give(_Atomic uint64_t *count)
     atomic_fetch_sub(count, 1);
 }
 
-/* ---- the cache of freed blocks --------------------------------------------------------------- */
+/* ---- the cache of freed blocks ---- */
 
 struct host_free_block {
     uint64_t nbytes;
@@ -225,7 +225,7 @@ void gmv__host_cache_destroy(host_cache *cache)
     pthread_mutex_destroy(&cache->lock);
 }
 
-/* ---- ordinary memory ------------------------------------------------------------------------- */
+/* ---- ordinary memory ---- */
 
 static gmv_status small_allocate(host_device *device, host_memory *memory, gmv_error *err)
 {

@@ -18,7 +18,7 @@ typedef struct client_u8 {
     uint8_t value;
 } __attribute__((packed, may_alias)) client_u8;
 
-/* ---- validity -------------------------------------------------------------------------------- */
+/* ---- validity ---- */
 
 /* Bits first to first + n - 1 as words from bit 0 on; NULL if all are ones. */
 static const uint64_t *validity_read(gmv_bits bits, uint64_t first, uint32_t n, uint64_t *words)
@@ -42,7 +42,7 @@ static inline bool is_valid(const uint64_t *words, uint32_t i)
     return !words || (words[i / 64] >> i % 64 & 1);
 }
 
-/* ---- a tile ---------------------------------------------------------------------------------- */
+/* ---- a tile ---- */
 
 typedef struct tile_values {
     gmv_statistics_partial partial; /* all but the moments */
@@ -211,7 +211,7 @@ static gmv_statistics_partial tile_statistics(tile_values *tile, const host_loop
     return partial;
 }
 
-/* ---- statistics ------------------------------------------------------------------------------ */
+/* ---- statistics ---- */
 
 #define PAIRS_MAX 64
 
@@ -241,7 +241,7 @@ gmv_status gmv__host_statistics(gmv_stream *stream, const gmv_statistics_reducti
     return GMV_OK;
 }
 
-/* ---- comparisons ----------------------------------------------------------------------------- */
+/* ---- comparisons ---- */
 
 /* Pairs of one tile; `valid` words may be NULL. */
 typedef struct pairs {
@@ -398,7 +398,7 @@ gmv_status gmv__host_compare(gmv_stream *stream, const gmv_comparison_reduction 
     return GMV_OK;
 }
 
-/* ---- histograms ------------------------------------------------------------------------------ */
+/* ---- histograms ---- */
 
 static void histogram_add(const gmv_histogram_reduction *args, const tile_values *tile,
                           double scale)

@@ -24,7 +24,7 @@ GMV_CLIENT_MEMORY static int64_t load_offset(const uint8_t *address, uint32_t wi
     return (int64_t)((const volatile client_u64 *)(const void *)address)->value;
 }
 
-/* ---- pieces ---------------------------------------------------------------------------------- */
+/* ---- pieces ---- */
 
 GMV_CLIENT_MEMORY static void rebase_4(uint8_t *output, const uint8_t *source, uint64_t n,
                                        int32_t base, int32_t end)
@@ -84,7 +84,7 @@ gmv_status gmv__host_copy_pieces(gmv_stream *stream, const gmv_copy_piece *piece
     return GMV_OK;
 }
 
-/* ---- bounds ---------------------------------------------------------------------------------- */
+/* ---- bounds ---- */
 
 gmv_status gmv__host_split_bounds(gmv_stream *stream, const gmv_split_bounds *args, gmv_error *err)
 {
@@ -104,7 +104,7 @@ gmv_status gmv__host_split_bounds(gmv_stream *stream, const gmv_split_bounds *ar
     return GMV_OK;
 }
 
-/* ---- partitions ------------------------------------------------------------------------------ */
+/* ---- partitions ---- */
 
 static gmv_copy_piece split_piece(const gmv_split *args, const gmv_split_buffer *buffer,
                                   size_t partition, int64_t *out_set_count)

@@ -49,7 +49,7 @@ DEVICE void hash_store(const cuda_hash_args *args, uint64_t block, uint64_t hash
         store64(args->output + 8 * block, hash);
 }
 
-/* ---- XXH64 ----------------------------------------------------------------------------------- */
+/* ---- XXH64 ---- */
 
 #define XXH64_STRIPES 8u /* of 32 bytes, whose loads are under way at once */
 
@@ -113,7 +113,7 @@ KERNEL(hash_xxh64, cuda_hash_args)
     hash_store(&args, block, xxh64_finish(accumulators, args.block_nbytes));
 }
 
-/* ---- XXH3 ------------------------------------------------------------------------------------ */
+/* ---- XXH3 ---- */
 
 #define XXH3_STRIPES 16u /* of 64 bytes, between two scrambles */
 
@@ -231,7 +231,7 @@ KERNEL(hash_xxh3, cuda_hash_args)
     hash_store(&args, block, hash ^ hash >> 32);
 }
 
-/* ---- CRC-32C --------------------------------------------------------------------------------- */
+/* ---- CRC-32C ---- */
 
 #define CRC_POLYNOMIAL 0x82f63b78u /* bit 31 is the coefficient of x^0 */
 #define CRC_LOADS      4u          /* rows whose loads are under way at once */

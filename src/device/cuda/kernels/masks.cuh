@@ -6,7 +6,7 @@
 #include "device/cuda/kernels/bits.cuh"
 #include "device/cuda/kernels/sums.cuh"
 
-/* ---- combining ------------------------------------------------------------------------------- */
+/* ---- combining ---- */
 
 DEVICE void pieces_combine(block16 *pieces, const block16 *more, bool is_or)
 {
@@ -50,7 +50,7 @@ KERNEL(set_edges, cuda_edges_args)
     store8(args.addresses[edge], byte);
 }
 
-/* ---- counting and finding -------------------------------------------------------------------- */
+/* ---- counting and finding ---- */
 
 /* The blocks are counted where they lie: nothing is shifted, only the ends are cut off. */
 KERNEL(count_bits, cuda_scan_args)

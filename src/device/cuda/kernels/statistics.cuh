@@ -9,7 +9,7 @@
 
 #include "device/cuda/kernels/reduce.cuh"
 
-/* ---- of a block ------------------------------------------------------------------------------ */
+/* ---- of a block ---- */
 
 /*
  * Threads of a warp meet around the mean of all of them, then so do the block's warps: squares of
@@ -126,7 +126,7 @@ DEFINE_BLOCK_MERGE(block_partials, gmv_statistics_partial, statistics_merge)
 DEFINE_MERGE_KERNEL(merge_statistics, gmv_statistics_partial, statistics_none, statistics_merge,
                     block_partials)
 
-/* ---- of a thread ----------------------------------------------------------------------------- */
+/* ---- of a thread ---- */
 
 /*
  * Elements that are looked at together, and after how many of these batches deviations begin anew,
@@ -327,7 +327,7 @@ DEFINE_STATISTICS(f8_e5m2, uint8_t, 8, true)
 DEFINE_STATISTICS(f4, uint32_t, 32, true)
 DEFINE_STATISTICS(f8, uint64_t, 64, true)
 
-/* ---- of bytes -------------------------------------------------------------------------------- */
+/* ---- of bytes ---- */
 
 /*
  * Four at a time; sums and squares of up to 256 keys are exact, and so are the moments but for a

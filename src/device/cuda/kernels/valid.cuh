@@ -20,7 +20,7 @@ DEVICE uint32_t word_store(const cuda_valid_args *args, uint64_t word, uint32_t 
     return count_ones(inside & ~valid);
 }
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
+/* ---- bytes ---- */
 
 /* 0x80 in each byte that is not 0. */
 DEVICE uint32_t nonzero_tops(uint32_t word)
@@ -90,7 +90,7 @@ KERNEL(valid_bytes, cuda_valid_args)
     result_add(args.null_count, nulls);
 }
 
-/* ---- floats ---------------------------------------------------------------------------------- */
+/* ---- floats ---- */
 
 DEVICE bool f4_is_valid(uint32_t element)
 {
@@ -153,7 +153,7 @@ DEFINE_LANE_LOAD(f8_lane_load, uint64_t, GMV_CUDA_F8_PIECES, load64_streaming)
 DEFINE_VALID_FLOAT(valid_f4, uint32_t, GMV_CUDA_F4_PIECES, f4_lane_load, f4_is_valid)
 DEFINE_VALID_FLOAT(valid_f8, uint64_t, GMV_CUDA_F8_PIECES, f8_lane_load, f8_is_valid)
 
-/* ---- bits to bytes --------------------------------------------------------------------------- */
+/* ---- bits to bytes ---- */
 
 /* Bits 0 to 3 as bytes of 0 or 1; no two of the products meet. */
 DEVICE uint32_t spread_bits(uint32_t bits)
