@@ -10,14 +10,16 @@
 
 #include "http/exchange_priv.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "codec/problem.h"
 #include "codec/siphash.h"
 
-#define EXCHANGE_PAUSE_SHARE 4  /* a parked request rests for this part of its wait, */
-#define EXCHANGE_PAUSE_MS    20 /* and no longer than this */
+#define EXCHANGE_LONG_NS     1000000000 /* before that nobody asks whether the client is there */
+#define EXCHANGE_PAUSE_SHARE 4          /* a parked request rests for this part of its wait, */
+#define EXCHANGE_PAUSE_MS    20         /* and no longer than this */
 
 /* ---- suspending and resuming ---- */
 
@@ -86,8 +88,33 @@ void gmv__exchange_abandon_all(gmv_server *server)
         gmv_exchange *exchange = server->jobs;
         exchange_unlink(exchange);
         atomic_store(&exchange->is_abandoned, true);
+        atomic_store(&exchange->is_unheard, true);
         MHD_resume_connection(exchange->connection);
     }
+    pthread_mutex_unlock(&server->jobs_lock);
+}
+
+/*
+ * Whether the connection is broken. One that the client has merely closed its side of is not: it
+ * may wait for the answer. If nobody is there any more, keep-alive probes break it in the end.
+ */
+static bool exchange_is_broken(const gmv_exchange *exchange)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct pollfd polled = {.fd = info ? info->connect_fd : -1};
+    return poll(&polled, 1, 0) == 1 && (polled.revents & (POLLHUP | POLLERR));
+}
+
+/* Under the lock the connections in the list are suspended, so their sockets stay open. */
+void gmv__exchange_sweep(gmv_server *server)
+{
+    int64_t then = gmv_clock_monotonic_ns() - EXCHANGE_LONG_NS;
+    pthread_mutex_lock(&server->jobs_lock);
+    for (gmv_exchange *exchange = server->jobs; exchange; exchange = exchange->next)
+        if (exchange->started_at_ns < then && !atomic_load(&exchange->is_unheard) &&
+            exchange_is_broken(exchange))
+            atomic_store(&exchange->is_unheard, true);
     pthread_mutex_unlock(&server->jobs_lock);
 }
 
@@ -152,6 +179,7 @@ static gmv_status exchange_begin_operation(gmv_exchange *exchange, gmv_operation
 {
     static const gmv_caller caller = {0};
     gmv_operation_begin(operation, &exchange->server->service->engine, &caller, lane, streams);
+    operation->unheard = &exchange->is_unheard;
     exchange->request.operation = operation;
     exchange->principal = caller.principal;
     return exchange->session_id.kind ? exchange_enter_session(exchange, operation, err) : GMV_OK;

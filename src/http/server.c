@@ -14,6 +14,7 @@
 #include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -117,6 +118,16 @@ static gmv_status server_fail_system(gmv_error *err, const char *what)
     return gmv_fail(err, GMV_ERR_OVERLOADED, NULL, "%s: %s", what, text);
 }
 
+/* Accepted sockets inherit it: a client that is gone without a word breaks its connection. */
+static void server_keep_alive(int fd)
+{
+    static const int on = 1, idle_s = 30, interval_s = 10, probes = 3;
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
 static gmv_status server_judge_address(const char *listen_at, bool insecure,
                                        server_address *out_address, gmv_error *err)
 {
@@ -145,6 +156,7 @@ static gmv_status server_listen(gmv_server *server, gmv_error *err)
         return server_fail_system(err, "no socket can be made");
     int on = 1;
     (void)setsockopt(server->listen_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    server_keep_alive(server->listen_fd);
     if (bind(server->listen_fd, (const struct sockaddr *)&address.storage, address.length) != 0 ||
         listen(server->listen_fd, SERVER_BACKLOG) != 0) {
         int reason = errno;
@@ -360,6 +372,7 @@ static void server_tick(void *context)
     const gmv_engine *engine = &server->service->engine;
     int64_t now = gmv_clock_monotonic_ns();
     gmv__downloads_sweep(server->downloads);
+    gmv__exchange_sweep(server);
     gmv__event_streams_tick(server->event_streams);
     if (now - server->refreshed_at_ns < SERVER_REFRESH_NS)
         return;

@@ -136,6 +136,7 @@ struct gmv_exchange {
     struct MHD_Connection *connection;
     atomic_uint references;   /* the connection's, and a job's */
     atomic_bool is_abandoned; /* set under jobs_lock */
+    atomic_bool is_unheard;   /* likewise: what a job finds out reaches nobody */
 
     /* the HTTP thread's */
     bool is_examined, is_head_done, is_suspended;
@@ -204,6 +205,9 @@ void gmv__exchange_on_completed(void *server, struct MHD_Connection *connection,
 
 /* In exchange_jobs.c: gives up every suspended request; none is suspended afterwards. */
 void gmv__exchange_abandon_all(gmv_server *server);
+
+/* Tells long work whose client is gone to stop. For the maintenance thread. */
+void gmv__exchange_sweep(gmv_server *server);
 
 /* ---- download.c ---- */
 

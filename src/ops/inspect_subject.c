@@ -304,6 +304,7 @@ static gmv_status pass_load_validity(gmv_pass *pass, size_t i, int64_t first, in
 gmv_status gmv__pass_load(gmv_pass *pass, int64_t first, int64_t n, gmv_part *out_parts,
                           gmv_error *err)
 {
+    GMV_TRY(gmv_operation_check(pass->draft.operation, err));
     GMV_TRY(gmv_stream_use(pass->draft.stream, pass->scratch, err));
     for (size_t i = 0; i < pass->n_subjects; i++) {
         GMV_TRY(pass_load_elements(pass, i, first, n, &out_parts[i].address, err));

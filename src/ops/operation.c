@@ -24,6 +24,7 @@ void gmv_operation_begin(gmv_operation *operation, gmv_engine *engine, const gmv
     operation->caller = *caller;
     operation->lane = lane;
     operation->ttl_seconds = 0;
+    operation->unheard = NULL;
     operation->streams = streams;
     operation_hold_inline(operation);
     operation->n_held = 0;
@@ -120,6 +121,13 @@ gmv_status gmv_operation_weigh(gmv_operation *operation, uint64_t nbytes, gmv_er
     if (nbytes > GMV_BULK_NBYTES && operation->lane != GMV_LANE_BULK)
         return GMV_MOVE_TO_BULK;
     return GMV_OK;
+}
+
+gmv_status gmv_operation_check(const gmv_operation *operation, gmv_error *err)
+{
+    if (!operation->unheard || !atomic_load_explicit(operation->unheard, memory_order_relaxed))
+        return GMV_OK;
+    return gmv_fail(err, GMV_ERR_DRAINING, NULL, "nobody waits for the outcome any more");
 }
 
 gmv_stream *gmv_operation_stream(gmv_operation *operation, const gmv_device *device)

@@ -2,6 +2,9 @@
 """Looking inside arrays: statistics, histograms, checksums, comparisons, with NumPy and a table of bytes as oracles."""
 
 import math
+import re
+import socket
+import struct
 
 import numpy
 import pytest
@@ -600,3 +603,17 @@ def test_machine_learning_floats(client, name, bits, value):
     assert got["counts"] == counts.tolist() and got["edges"] == edges.tolist()
     assert compare(client, view, view, nan_equal=True)["equal"] is True
     assert compare(client, view, view)["differing"] == 700
+
+
+def test_work_stops_when_its_client_has_broken_the_connection(daemon, client, wait_until):
+    """Statistics of 2^40 elements would run for half an hour. The gauge counts the call that reads it."""
+    def in_flight():
+        return int(re.search(r"^gmvd_operations_in_flight (\d+)$", client.call("GET", "/metrics").text, re.MULTILINE).group(1))
+
+    buffer = client.upload(bytes(2))
+    view = client.post(f"/v1/buffers/{buffer['id']}/views", {"typestr": "|u1", "shape": [1 << 39, 2], "strides": [0, 1]})
+    with daemon.connect() as connection:
+        connection.sendall(f"GET /v1/views/{view['id']}/statistics HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        wait_until(lambda: in_flight() >= 2)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    wait_until(lambda: in_flight() == 1)

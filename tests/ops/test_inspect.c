@@ -224,6 +224,35 @@ Test(inspect, work_beyond_the_limit_is_refused_and_long_work_moves)
     fixture_close(&f);
 }
 
+/* A view of 2^38 elements: each of these would run for minutes. */
+Test(inspect, work_that_nobody_waits_for_stops)
+{
+    static const uint8_t values[] = {1, 2, 3, 0};
+    fixture_open(&f);
+    gmv_buffer *buffer = fixture_buffer(&f, values, sizeof values);
+    gmv_layout layout = {.ndim = 2, .has_strides = true, .shape = {1L << 36, 4}, .strides = {0, 1}};
+    gmv_view *view = strided_view(buffer, GMV_DTYPE_U1, layout, 0);
+    gmv_node *node = &view->node;
+    fixture_state before = fixture_look(&f);
+    _Atomic(bool) unheard;
+    atomic_init(&unheard, true);
+    f.operation.unheard = &unheard;
+    gmv_statistics statistics;
+    gmv_comparison comparison;
+    gmv_comparison_request request = {0};
+    cr_assert_eq(gmv_inspect_statistics(&f.operation, node, NULL, &statistics, &f.err),
+                 GMV_ERR_DRAINING);
+    cr_assert_eq(gmv_inspect_compare(&f.operation, node, node, &request, &comparison, &f.err),
+                 GMV_ERR_DRAINING);
+    fixture_state after = fixture_look(&f);
+    fixture_expect_same(&before, &after, "stopping");
+    atomic_store(&unheard, false);
+    gmv_view *small = fixture_view(&f, &buffer->node, GMV_DTYPE_U1, 4, 0);
+    cr_assert_eq(gmv_inspect_statistics(&f.operation, &small->node, NULL, &statistics, &f.err),
+                 GMV_OK);
+    fixture_close(&f);
+}
+
 Test(inspect, a_bitmask_of_0_bytes_is_no_mask)
 {
     static const uint8_t values[] = {1, 2, 3, 0, 5, 6, 7};

@@ -9,6 +9,7 @@
 #ifndef GMV_OPS_OPERATION_H
 #define GMV_OPS_OPERATION_H
 
+#include <gmv/base/atomic.h>
 #include <gmv/ops/engine.h>
 
 GMV_BEGIN_DECLS
@@ -26,7 +27,9 @@ typedef struct gmv_operation {
     gmv_engine *engine;
     gmv_caller caller;
     gmv_lane lane;
-    uint32_t ttl_seconds;       /* the lease of every name that it makes; 0, at first: none */
+    uint32_t ttl_seconds; /* the lease of every name that it makes; 0, at first: none */
+    GMV_ATOMIC(bool) *
+        unheard; /* @borrowed: nobody waits for the outcome any more; NULL, at first */
     gmv_stream *const *streams; /* one for each device of the engine; NULL on the inline lane */
     gmv_node **held;            /* points to held_inline until more are held */
     bool *made;                 /* likewise: which of them it has published */
@@ -75,6 +78,13 @@ void gmv_operation_unmake(gmv_operation *operation);
  */
 GMV_NODISCARD gmv_status gmv_operation_weigh(gmv_operation *operation, uint64_t nbytes,
                                              gmv_error *err);
+
+/*
+ * Between the pieces of long work that changes nothing.
+ *
+ * @retval GMV_ERR_DRAINING  nobody waits for the outcome any more
+ */
+GMV_NODISCARD gmv_status gmv_operation_check(const gmv_operation *operation, gmv_error *err);
 
 /* The operation's stream on a device of the engine. Not for the inline lane. */
 gmv_stream *gmv_operation_stream(gmv_operation *operation, const gmv_device *device);
