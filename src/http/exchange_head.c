@@ -276,6 +276,27 @@ static void exchange_copy_content_range(gmv_exchange *exchange)
         memcpy(exchange->content_range, field->text, field->length);
 }
 
+/*
+ * Of what PUT and DELETE change, handles have an entity tag, which begins with the id and the
+ * version of the format (the end of a lease may follow); contents that can be written have none.
+ */
+static bool exchange_must_not_change(const gmv_exchange *exchange)
+{
+    const gmv_field_value *fields = exchange->head.fields;
+    gmv_method method = exchange->match.route->method;
+    if (method != GMV_METHOD_PUT && method != GMV_METHOD_DELETE)
+        return false;
+    char etag[GMV_ETAG_MAX] = "";
+    if (method == GMV_METHOD_DELETE && exchange->match.has_id) {
+        etag[0] = '"';
+        size_t length = 1 + gmv_id_format(&exchange->match.id, etag + 1);
+        memcpy(etag + length, "-1", sizeof "-1");
+    }
+    const gmv_field_value *if_match = &fields[GMV_FIELD_IF_MATCH];
+    return (if_match->count && !gmv_etag_listed(if_match, etag, false)) ||
+           gmv_etag_listed(&fields[GMV_FIELD_IF_NONE_MATCH], etag, true);
+}
+
 gmv_status gmv__exchange_examine(gmv_exchange *exchange, const char *method_name, gmv_error *err)
 {
     gmv_method method = exchange_read_method(exchange, method_name);
@@ -296,6 +317,7 @@ gmv_status gmv__exchange_examine(gmv_exchange *exchange, const char *method_name
     request->has_id = exchange->match.has_id;
     request->id = exchange->match.id;
     request->content_length = exchange->head.body_nbytes;
+    request->must_not_change = exchange_must_not_change(exchange);
     exchange_copy_content_range(exchange);
     exchange_copy_range(exchange);
     const gmv_field_value *last_event_id = &exchange->head.fields[GMV_FIELD_LAST_EVENT_ID];

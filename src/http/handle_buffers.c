@@ -364,6 +364,8 @@ static gmv_status put_begin(gmv_request *request, gmv_error *err)
     GMV_TRY(put_find_place(place.node, &place, err));
     place.offset = (uint64_t)offset;
     GMV_TRY(put_check_inside(&place, expected, err));
+    if (request->must_not_change)
+        return gmv_request_fail_condition(err);
     put_state *state = gmv_calloc(1, sizeof *state);
     if (state == NULL)
         return gmv_fail_no_memory(err);

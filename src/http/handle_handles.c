@@ -164,6 +164,17 @@ static gmv_status delete_read_if_held(const gmv_query *query, gmv_if_held *out_i
                               "if_held must be keep, refuse or cascade");
 }
 
+/* A condition counts only where the call would succeed without it. */
+static gmv_status delete_check_condition(const gmv_request *request, gmv_error *err)
+{
+    gmv_handle_info info;
+    if (!request->must_not_change)
+        return GMV_OK;
+    GMV_TRY(gmv_registry_describe(gmv_request_registry(request), &request->operation->caller,
+                                  &request->id, &info, err));
+    return info.deleted || !info.named ? GMV_OK : gmv_request_fail_condition(err);
+}
+
 /* Not through the operation: a reference of its own would keep the object alive. */
 GMV_HANDLER(handle_delete)
 {
@@ -172,6 +183,7 @@ GMV_HANDLER(handle_delete)
     GMV_TRY(delete_read_if_held(&request->query, &if_held, err));
     if (!request->has_id || request->id.kind != request->route->kind)
         return gmv_request_fail_kind(request, err);
+    GMV_TRY(delete_check_condition(request, err));
     GMV_TRY(gmv_reply_reserve(reply, DELETION_NBYTES_MAX, err));
     gmv_status status =
         gmv_registry_delete(gmv_request_registry(request), &request->operation->caller,

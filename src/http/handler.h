@@ -40,8 +40,9 @@ typedef struct gmv_request {
     bool is_head; /* HEAD: what the answer would hold is not sent, so it need not be made */
     bool has_id;  /* the path's {id} is the canonical text of an id */
     gmv_id id;
-    gmv_query query;  /* only names that the route allows, each once */
-    const char *body; /* JSON text, not NUL-terminated */
+    bool must_not_change; /* PUT and DELETE: an If-Match or If-None-Match does not hold */
+    gmv_query query;      /* only names that the route allows, each once */
+    const char *body;     /* JSON text, not NUL-terminated */
     size_t body_nbytes;
     int64_t content_length;    /* octets: -1 when chunked */
     const char *content_range; /* octets: the field's text, not NUL-terminated; NULL: none */
@@ -132,6 +133,9 @@ GMV_NODISCARD gmv_status gmv_request_target(gmv_request *request, gmv_node **out
 
 /* Fills in handle_unknown for an {id} that is none, or is of another kind than the route's. */
 gmv_status gmv_request_fail_kind(const gmv_request *request, gmv_error *err);
+
+/* Fills in precondition_failed; for a request that must not change anything. */
+gmv_status gmv_request_fail_condition(gmv_error *err);
 
 /* What handlers share; defined in service.h. */
 gmv_engine *gmv_service_engine(gmv_service *service);

@@ -288,6 +288,17 @@ bool gmv_head_expects_continue(const gmv_head *head)
            head_equals(expect->text, expect->length, "100-continue");
 }
 
+/* Whether a tag is `etag`, or, when that lacks its closing quote, `etag` and something behind a
+ * dash. */
+static bool head_tag_matches(const char *text, size_t length, const char *etag)
+{
+    size_t etag_length = strlen(etag);
+    if (etag_length == 0 || length < etag_length || memcmp(text, etag, etag_length) != 0)
+        return false;
+    return length == etag_length ||
+           (etag[etag_length - 1] != '"' && (text[etag_length] == '"' || text[etag_length] == '-'));
+}
+
 bool gmv_etag_listed(const gmv_field_value *list, const char *etag, bool weak)
 {
     if (!list->count)
@@ -295,7 +306,6 @@ bool gmv_etag_listed(const gmv_field_value *list, const char *etag, bool weak)
     if (list->length == 1 && list->text[0] == '*')
         return true;
     const char *text = list->text, *end = list->text + list->length;
-    size_t etag_length = strlen(etag);
     while (text < end) {
         while (text < end && (head_is_blank(*text) || *text == ','))
             text++;
@@ -308,7 +318,7 @@ bool gmv_etag_listed(const gmv_field_value *list, const char *etag, bool weak)
         if (!quote)
             return false;
         size_t length = (size_t)(quote + 1 - text);
-        if ((weak || !is_weak) && length == etag_length && memcmp(text, etag, length) == 0)
+        if ((weak || !is_weak) && head_tag_matches(text, length, etag))
             return true;
         text = quote + 1;
     }

@@ -9,6 +9,12 @@ gmv_engine *gmv_service_engine(gmv_service *service)
     return &service->engine;
 }
 
+gmv_status gmv_request_fail_condition(gmv_error *err)
+{
+    return gmv_fail_parameter(err, GMV_ERR_PRECONDITION_FAILED, "If-Match",
+                              "If-Match or If-None-Match does not hold; nothing has been changed");
+}
+
 gmv_status gmv_request_fail_kind(const gmv_request *request, gmv_error *err)
 {
     gmv_kind kind = request->route->kind;

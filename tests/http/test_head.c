@@ -264,3 +264,21 @@ Test(head, bodies_are_plain_unless_they_say_otherwise)
     add(&head, "Content-Encoding", "br");
     cr_assert_not(gmv_head_is_plain(&head));
 }
+
+Test(head, a_tag_may_be_told_by_how_it_begins)
+{
+    static const struct {
+        const char *list, *etag;
+        bool is_listed;
+    } rows[] = {
+        {"\"a-1\"", "\"a-1", true},    {"\"b\", \"a-1-ff\"", "\"a-1", true},
+        {"\"a-12\"", "\"a-1", false},  {"\"a-1-ff\"", "\"a-1\"", false},
+        {"\"a\"", "\"a-1", false},     {"\"a-1\"", "", false},
+        {"W/\"a-1\"", "\"a-1", false}, {"*", "", true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        gmv_head head = head_with("If-Match", rows[i].list);
+        cr_assert_eq(gmv_etag_listed(&head.fields[GMV_FIELD_IF_MATCH], rows[i].etag, false),
+                     rows[i].is_listed, "row %zu", i);
+    }
+}

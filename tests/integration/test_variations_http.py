@@ -71,3 +71,33 @@ def test_a_body_may_say_that_it_is_not_compressed(client):
     client.call("POST", "/v1/buffers", data=b'{"nbytes": 1}', expect=201,
                 headers={"Content-Type": "application/json", "Content-Encoding": "identity"})
     client.call("GET", "/livez", headers={"Content-Encoding": "gzip"}, expect=200)
+
+
+def test_what_a_condition_protects_is_not_deleted(client):
+    view = client.view(numpy.arange(4, dtype="u1"))["id"]
+    leased = client.post(f"/v1/views/{view}/byte_slice", {"ttl_seconds": 1000})["id"]
+    for node in (view, leased):
+        path = f"/v1/views/{node}"
+        tag = client.call("GET", path).headers["ETag"]
+        for name, value in (("If-Match", '"other"'), ("If-Match", f"W/{tag}"), ("If-Match", ""), ("If-None-Match", "*"), ("If-None-Match", tag),
+                            ("If-None-Match", f'"other", W/{tag}')):
+            client.refused("DELETE", path, 412, "precondition_failed", headers={name: value})
+            client.get(path)
+    client.delete(f"/v1/views/{leased}", headers={"If-Match": client.call("GET", f"/v1/views/{leased}").headers["ETag"]})
+    client.delete(f"/v1/views/{view}", headers={"If-Match": "*", "If-None-Match": '"other"'})
+    client.refused("DELETE", f"/v1/views/{view}", 410, "handle_deleted", headers={"If-Match": '"other"'})
+    client.refused("DELETE", f"/v1/views/view_{'0' * 26}", 404, "handle_unknown", headers={"If-Match": '"other"'})
+
+
+def test_what_a_condition_protects_is_not_written(client):
+    buffer = client.upload(b"before")["id"]
+    octets = {"Content-Type": "application/octet-stream"}
+    path = f"/v1/buffers/{buffer}/data"
+    for condition in ({"If-Match": '"any"'}, {"If-Match": f'"{buffer}-1"'}, {"If-None-Match": "*"}):
+        client.refused("PUT", path, 412, "precondition_failed", data=b"after!", headers={**octets, **condition})
+        client.refused("PUT", path, 412, "precondition_failed", data=iter([b"aft", b"er!"]), headers={**octets, **condition})
+        assert client.bytes(path) == b"before"
+    client.refused("PUT", path, 422, "out_of_bounds", data=b"longer!", headers={**octets, "If-Match": '"any"'})
+    for condition in ({"If-Match": "*"}, {"If-None-Match": '"any"'}):
+        client.call("PUT", path, data=b"after!", headers={**octets, **condition}, expect=200)
+    assert client.bytes(path) == b"after!"
