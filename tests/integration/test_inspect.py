@@ -571,10 +571,10 @@ def test_work_is_counted_in_logical_bytes(own_daemon):
 
 
 def test_huge_logical_arrays_pass_through_bounded_staging(client):
-    """80 million logical elements over eight, several parts of what is gathered at a time."""
+    """40 million logical elements over eight, several parts of what is gathered at a time."""
     array = numpy.array([1, 2, 3, 4, 5, 6, 7, 250], "|u1")
     buffer = client.upload(array)
-    n = 10_000_000
+    n = 5_000_000
     view = client.post("/v1/views", {"cuda_array_interface": cai(buffer["ptr"], [n, 8], "|u1", strides=[0, 1])})
     before = client.registered()
     got = statistics(client, view)

@@ -166,7 +166,7 @@ def test_drain_ends_a_stream(own_daemon):
 @pytest.mark.skipif(BACKEND != "host", reason="the stand-in's device memory is the process's own")
 def test_a_stream_takes_little_memory(own_daemon):
     running = own_daemon()
-    table = long_table(running.client, 16_000_000)
+    table = long_table(running.client, 8_000_000)
 
     def resident():
         for line in open(f"/proc/{running.process.pid}/status"):
@@ -176,5 +176,5 @@ def test_a_stream_takes_little_memory(own_daemon):
     path = f"/v1/tables/{table['id']}/packed_stream"
     running.client.bytes(f"/v1/tables/{long_table(running.client, 200_000)['id']}/packed_stream")
     before = resident()
-    assert len(running.client.bytes(path)) > 128 * MIB
+    assert len(running.client.bytes(path)) > 64 * MIB
     assert resident() - before < 32 * MIB
