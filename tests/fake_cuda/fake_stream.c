@@ -51,6 +51,7 @@ struct fake_stream {
     uint64_t at_work; /* number of the operation that runs now, 0: none */
     bool destroyed;   /* goes once its queue is empty */
     bool has_thread;
+    pthread_cond_t filled; /* its own thread is woken by this alone while it has nothing to do */
     fake_stream *next;
 };
 
@@ -206,6 +207,7 @@ static void stream_unlink(fake_stream *stream)
     while (*link != stream)
         link = &(*link)->next;
     *link = stream->next;
+    (void)pthread_cond_destroy(&stream->filled);
     free(stream);
 }
 
@@ -266,7 +268,7 @@ static void *stream_thread(void *argument)
         if (stream->first)
             wait_a_while();
         else
-            (void)pthread_cond_wait(&fake.changed, &fake.lock);
+            (void)pthread_cond_wait(&stream->filled, &fake.lock);
     }
     stream_unlink(stream);
     (void)pthread_cond_broadcast(&fake.changed);
@@ -280,6 +282,7 @@ static fake_stream *stream_make(fake_context *context)
     if (!stream)
         return NULL;
     *stream = (fake_stream){.context = context, .next = fake.streams};
+    (void)pthread_cond_init(&stream->filled, NULL);
     stream->handle = fake_handle_make(FAKE_STREAM, stream);
     pthread_t thread;
     if (stream->handle && fake.async && pthread_create(&thread, NULL, stream_thread, stream) == 0) {
@@ -288,6 +291,7 @@ static fake_stream *stream_make(fake_context *context)
     }
     if (!stream->handle || (fake.async && !stream->has_thread)) {
         fake_handle_drop(stream->handle);
+        (void)pthread_cond_destroy(&stream->filled);
         free(stream);
         return NULL;
     }
@@ -318,7 +322,7 @@ static CUresult stream_push(fake_stream *stream, fake_operation *operation)
         stream->first = operation;
     stream->last = operation;
     if (fake.async)
-        (void)pthread_cond_broadcast(&fake.changed);
+        (void)pthread_cond_signal(&stream->filled);
     else
         streams_drain();
     return CUDA_SUCCESS;
@@ -411,7 +415,7 @@ static void stream_abandon(fake_stream *stream)
     fake_handle_drop(stream->handle);
     stream->destroyed = true;
     if (stream->has_thread)
-        (void)pthread_cond_broadcast(&fake.changed);
+        (void)pthread_cond_signal(&stream->filled);
     else
         (void)stream_drain(stream);
 }
