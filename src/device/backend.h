@@ -171,4 +171,21 @@ int gmv__element_of_dtype(gmv_dtype dtype);
 /* The status and message of a device that is lost. */
 gmv_status gmv__device_fail_lost(const gmv_device *device, gmv_error *err);
 
+/* The status and message of a device that has no nbytes left. */
+gmv_status gmv__device_fail_memory(const gmv_device *device, uint64_t nbytes, gmv_error *err);
+
+/* Copying bits is combining one input. It points into `copy`, which must live as long. */
+static inline gmv_combine_bits gmv__combine_of_copy(const gmv_copy_bits *copy)
+{
+    return (gmv_combine_bits){
+        .operation = GMV_BITS_AND,
+        .inputs = &copy->bits,
+        .n_inputs = 1,
+        .n = copy->n,
+        .output = copy->output,
+        .output_nbytes = copy->output_nbytes,
+        .out_set_count = copy->out_set_count,
+    };
+}
+
 #endif

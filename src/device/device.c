@@ -47,6 +47,15 @@ gmv_status gmv__device_fail_lost(const gmv_device *device, gmv_error *err)
                     (int)device->info.ordinal, reason);
 }
 
+gmv_status gmv__device_fail_memory(const gmv_device *device, uint64_t nbytes, gmv_error *err)
+{
+    return gmv_fail(err, GMV_ERR_DEVICE_OUT_OF_MEMORY, NULL,
+                    "the device cannot give %llu bytes (%llu of %llu are free); delete handles "
+                    "that are no longer needed",
+                    (unsigned long long)nbytes, (unsigned long long)gmv_device_free_nbytes(device),
+                    (unsigned long long)device->info.total_nbytes);
+}
+
 void gmv_device_fail_once(gmv_device *device, uint64_t n, gmv_status status)
 {
     assert(n == 0 || status != GMV_OK);

@@ -217,22 +217,6 @@ gmv_status gmv__pass_begin(gmv_pass *pass, gmv_operation *operation, const gmv_s
     return GMV_OK;
 }
 
-/* Enqueues a copy of n elements of a view. The layout lives in the pass until the finish. */
-static gmv_status pass_gather(gmv_pass *pass, const gmv_view *view, gmv_layout *layout,
-                              int64_t first, int64_t n, uint64_t output, gmv_error *err)
-{
-    gmv_view_layout(view, layout);
-    gmv_gather gather = {
-        .address = view->ptr,
-        .layout = layout,
-        .itemsize = gmv_dtype_describe(view->dtype)->itemsize,
-        .first = first,
-        .count = n,
-        .output = output,
-    };
-    return gmv_kernel_gather(pass->draft.stream, &gather, err);
-}
-
 static gmv_status pass_load_elements(gmv_pass *pass, size_t i, int64_t first, int64_t n,
                                      uint64_t *out_address, gmv_error *err)
 {
@@ -246,7 +230,8 @@ static gmv_status pass_load_elements(gmv_pass *pass, size_t i, int64_t first, in
     if (subject->contiguous)
         return gmv_copy_within(pass->draft.stream, pass->staging[i], subject->address + offset,
                                (uint64_t)(n * subject->itemsize), err);
-    return pass_gather(pass, subject->view, &pass->layouts[i][0], first, n, pass->staging[i], err);
+    return gmv__view_gather(subject->view, pass->draft.stream, first, n, pass->staging[i],
+                            &pass->layouts[i][0], err);
 }
 
 /* Bits of one mask; those of one element each are made in staging memory. */
@@ -264,7 +249,8 @@ static gmv_status pass_load_mask(gmv_pass *pass, size_t i, size_t k, int64_t fir
     uint64_t bools = mask->view->ptr + (uint64_t)first;
     if (!mask->view->contiguous) {
         bools = pass->staging[i] + plan.bools;
-        GMV_TRY(pass_gather(pass, mask->view, &pass->layouts[i][1 + k], first, n, bools, err));
+        GMV_TRY(gmv__view_gather(mask->view, pass->draft.stream, first, n, bools,
+                                 &pass->layouts[i][1 + k], err));
     }
     gmv_valid_if truthy = {
         .predicate = GMV_PREDICATE_NONZERO_BYTE,

@@ -135,8 +135,7 @@ gmv_device *gmv__view_device_or_first(const gmv_engine *engine, const gmv_view *
     return engine->devices[view && view->buffer ? view->buffer->device_index : 0];
 }
 
-/* ---- looks at bytes that gmvd already knows ---------------------------------------------------
- */
+/* ---- looks at bytes that gmvd already knows ---- */
 
 static gmv_status view_publish(gmv_operation *operation, const gmv_view_spec *spec,
                                const gmv_creation *creation, gmv_view **out_view, gmv_error *err)

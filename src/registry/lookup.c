@@ -209,6 +209,13 @@ uint64_t gmv__node_dependents(const gmv_node *node, gmv_id *out_ids, size_t capa
     return node->n_dependents - dead;
 }
 
+bool gmv__node_copy_label(const gmv_node *node, char out_label[GMV_LABEL_CHARACTERS_MAX * 4 + 1])
+{
+    const char *label = node->label ? node->label : "";
+    memcpy(out_label, label, strlen(label) + 1);
+    return node->label != NULL;
+}
+
 /* Everything but owners and dependents, which are set to none. */
 static void node_fill_summary(const gmv_node *node, gmv_handle_info *info)
 {
@@ -224,10 +231,7 @@ static void node_fill_summary(const gmv_node *node, gmv_handle_info *info)
     info->created_at_ms = node->created_at_ms;
     info->expires_at_ms = gmv_node_expires_at_ms(node);
     info->session = node->session ? node->session->node.id : (gmv_id){0};
-    info->has_label = node->label != NULL;
-    info->label[0] = '\0';
-    if (node->label)
-        memcpy(info->label, node->label, strlen(node->label) + 1);
+    info->has_label = gmv__node_copy_label(node, info->label);
     info->in_flight =
         atomic_load_explicit(&((gmv_node *)(uintptr_t)node)->in_flight, memory_order_relaxed);
     info->owners_count = info->dependents_count = 0;

@@ -226,6 +226,9 @@ gmv_status gmv__registry_fail_unknown(const gmv_id *id, const char *pointer, gmv
 gmv_status gmv__registry_fail_absent(gmv_registry *registry, const gmv_caller *caller,
                                      const gmv_id *id, const char *pointer, gmv_error *err);
 
+/* Copies the label, or "" where there is none, which is told by false. */
+bool gmv__node_copy_label(const gmv_node *node, char out_label[GMV_LABEL_CHARACTERS_MAX * 4 + 1]);
+
 /* As gmv_registry_describe makes it. */
 void gmv__node_fill_info(const gmv_node *node, gmv_handle_info *info);
 

@@ -32,10 +32,7 @@ static void session_fill_info(const gmv_session *session, gmv_session_info *info
 {
     const gmv_node *node = &session->node;
     info->id = node->id;
-    info->has_label = node->label != NULL;
-    info->label[0] = '\0';
-    if (node->label)
-        memcpy(info->label, node->label, strlen(node->label) + 1);
+    info->has_label = gmv__node_copy_label(node, info->label);
     info->ttl_seconds = session->ttl_seconds;
     info->created_at_ms = node->created_at_ms;
     info->expires_at_ms = gmv_node_expires_at_ms(node);

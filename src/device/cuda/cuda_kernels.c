@@ -156,15 +156,8 @@ gmv_status gmv__cuda_combine_bits(gmv_stream *base, const gmv_combine_bits *args
 
 gmv_status gmv__cuda_copy_bits(gmv_stream *base, const gmv_copy_bits *args, gmv_error *err)
 {
-    return gmv__cuda_combine_bits(base,
-                                  &(gmv_combine_bits){.operation = GMV_BITS_AND,
-                                                      .inputs = &args->bits,
-                                                      .n_inputs = 1,
-                                                      .n = args->n,
-                                                      .output = args->output,
-                                                      .output_nbytes = args->output_nbytes,
-                                                      .out_set_count = args->out_set_count},
-                                  err);
+    const gmv_combine_bits combination = gmv__combine_of_copy(args);
+    return gmv__cuda_combine_bits(base, &combination, err);
 }
 
 /* The bytes in between are the driver's to fill; a kernel does those that keep some bits. */

@@ -12,16 +12,6 @@
 
 #include "device/cuda/cuda_priv.h"
 
-static gmv_status memory_fail(const cuda_device *device, uint64_t nbytes, gmv_error *err)
-{
-    return gmv_fail(err, GMV_ERR_DEVICE_OUT_OF_MEMORY, NULL,
-                    "the device cannot give %llu bytes (%llu of %llu are free); delete handles "
-                    "that are no longer needed",
-                    (unsigned long long)nbytes,
-                    (unsigned long long)gmv_device_free_nbytes(&device->base),
-                    (unsigned long long)device->base.info.total_nbytes);
-}
-
 /* Takes `reserved_nbytes` bytes from the driver or the pool. */
 static gmv_status memory_take(cuda_device *device, cuda_stream *stream, cuda_memory *memory,
                               gmv_error *err)
@@ -33,7 +23,7 @@ static gmv_status memory_take(cuda_device *device, cuda_stream *stream, cuda_mem
                                                            device->pool, stream->handle);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         gmv__cuda_account(device, 0, true);
-        return memory_fail(device, memory->base.nbytes, err);
+        return gmv__device_fail_memory(&device->base, memory->base.nbytes, err);
     }
     if (result != CUDA_SUCCESS)
         return gmv__cuda_fail(device, result, exportable ? "memory_allocate" : "pool_allocate",
@@ -102,7 +92,7 @@ gmv_status gmv__cuda_memory_allocate(gmv_device *base, gmv_stream *stream, gmv_m
 {
     cuda_device *device = cuda_device_of(base);
     if (nbytes > base->info.total_nbytes)
-        return memory_fail(device, nbytes, err);
+        return gmv__device_fail_memory(&device->base, nbytes, err);
     const uint64_t capacity = gmv_round_up(nbytes, GMV_BITMASK_PADDING);
     cuda_memory *memory =
         kind == GMV_MEMORY_ORDINARY ? gmv__cuda_cache_take(device, capacity) : NULL;

@@ -200,8 +200,6 @@ void gmv__host_release(host_device *device, uint64_t nbytes);
 /* Whether the system can give nbytes of fresh pages without killing someone for them. */
 bool gmv__host_has_fresh(host_device *device, uint64_t nbytes);
 
-gmv_status gmv__host_fail_no_memory(const host_device *device, uint64_t nbytes, gmv_error *err);
-
 void gmv__host_limits_init(host_limits *limits);
 
 /* Adds one to *count unless that makes it more than `max`. */

@@ -37,7 +37,7 @@ static gmv_status host_memory_allocate(gmv_device *base, gmv_stream *stream, gmv
     host_device *device = host_device_of(base);
     uint64_t capacity;
     if (!gmv_round_up_checked(nbytes, HOST_ALIGNMENT, &capacity))
-        return gmv__host_fail_no_memory(device, nbytes, err);
+        return gmv__device_fail_memory(&device->base, nbytes, err);
     host_memory *memory = gmv_calloc(1, sizeof *memory);
     if (!memory)
         return gmv_fail_no_memory(err);

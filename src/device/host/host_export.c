@@ -156,7 +156,7 @@ gmv_status gmv__host_exportable_allocate(host_device *device, host_memory *memor
     memory->descriptor = -1;
     memory->reserved_nbytes = memory->base.capacity;
     if (memory->base.nbytes > INT64_MAX || !gmv__host_reserve(device, memory->reserved_nbytes))
-        return gmv__host_fail_no_memory(device, memory->base.nbytes, err);
+        return gmv__device_fail_memory(&device->base, memory->base.nbytes, err);
     if (!export_take_limits(&device->limits)) {
         gmv__host_release(device, memory->reserved_nbytes);
         return gmv_fail(err, GMV_ERR_DEVICE_OUT_OF_MEMORY, NULL,
@@ -169,7 +169,7 @@ gmv_status gmv__host_exportable_allocate(host_device *device, host_memory *memor
     export_close(device, memory);
     export_give_limits(&device->limits);
     gmv__host_release(device, memory->reserved_nbytes);
-    return gmv__host_fail_no_memory(device, memory->base.nbytes, err);
+    return gmv__device_fail_memory(&device->base, memory->base.nbytes, err);
 }
 
 /* ---- the list of exports ---- */

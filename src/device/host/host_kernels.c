@@ -240,15 +240,8 @@ gmv_status gmv__host_combine_bits(gmv_stream *stream, const gmv_combine_bits *ar
 
 gmv_status gmv__host_copy_bits(gmv_stream *stream, const gmv_copy_bits *args, gmv_error *err)
 {
-    return gmv__host_combine_bits(stream,
-                                  &(gmv_combine_bits){.operation = GMV_BITS_AND,
-                                                      .inputs = &args->bits,
-                                                      .n_inputs = 1,
-                                                      .n = args->n,
-                                                      .output = args->output,
-                                                      .output_nbytes = args->output_nbytes,
-                                                      .out_set_count = args->out_set_count},
-                                  err);
+    const gmv_combine_bits combination = gmv__combine_of_copy(args);
+    return gmv__host_combine_bits(stream, &combination, err);
 }
 
 /* Sets or clears the bits that `mask` selects in one byte. */

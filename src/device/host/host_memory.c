@@ -63,16 +63,6 @@ void gmv__host_release(host_device *device, uint64_t nbytes)
     atomic_fetch_sub(&device->used_nbytes, nbytes);
 }
 
-gmv_status gmv__host_fail_no_memory(const host_device *device, uint64_t nbytes, gmv_error *err)
-{
-    return gmv_fail(err, GMV_ERR_DEVICE_OUT_OF_MEMORY, NULL,
-                    "the device cannot give %llu bytes (%llu of %llu are free); delete handles "
-                    "that are no longer needed",
-                    (unsigned long long)nbytes,
-                    (unsigned long long)gmv_device_free_nbytes(&device->base),
-                    (unsigned long long)device->base.info.total_nbytes);
-}
-
 /* ---- limits of the process ---- */
 
 void gmv__host_limits_init(host_limits *limits)
@@ -232,11 +222,11 @@ static gmv_status small_allocate(host_device *device, host_memory *memory, gmv_e
     void *block;
     memory->reserved_nbytes = memory->base.capacity;
     if (!gmv__host_reserve(device, memory->reserved_nbytes))
-        return gmv__host_fail_no_memory(device, memory->base.nbytes, err);
+        return gmv__device_fail_memory(&device->base, memory->base.nbytes, err);
     if (!gmv__host_has_fresh(device, memory->reserved_nbytes) ||
         posix_memalign(&block, HOST_ALIGNMENT, (size_t)memory->base.capacity) != 0) {
         gmv__host_release(device, memory->reserved_nbytes);
-        return gmv__host_fail_no_memory(device, memory->base.nbytes, err);
+        return gmv__device_fail_memory(&device->base, memory->base.nbytes, err);
     }
     memory->base.address = (uint64_t)(uintptr_t)block;
     return GMV_OK;
@@ -262,7 +252,7 @@ static gmv_status big_allocate(host_device *device, host_memory *memory, bool *o
     uint64_t size = block_size(memory->base.capacity);
     memory->reserved_nbytes = size;
     if (size == 0 || !gmv__host_reserve(device, size))
-        return gmv__host_fail_no_memory(device, memory->base.nbytes, err);
+        return gmv__device_fail_memory(&device->base, memory->base.nbytes, err);
     void *block = cache_take(&device->cache, size);
     *out_zero = !block;
     if (!block) {
@@ -272,7 +262,7 @@ static gmv_status big_allocate(host_device *device, host_memory *memory, bool *o
     }
     if (block == MAP_FAILED) {
         gmv__host_release(device, size);
-        return gmv__host_fail_no_memory(device, memory->base.nbytes, err);
+        return gmv__device_fail_memory(&device->base, memory->base.nbytes, err);
     }
     memory->base.address = (uint64_t)(uintptr_t)block;
     return GMV_OK;
