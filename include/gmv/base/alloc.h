@@ -14,7 +14,11 @@
 
 GMV_BEGIN_DECLS
 
-/* NULL on failure, as their namesakes of the C library; sizes in bytes; freed by gmv_free. */
+/*
+ * NULL on failure, as their namesakes of the C library; sizes in bytes. What they return is the
+ * caller's, who frees it with gmv_free (NULL: nothing). gmv_strndup copies no more than `length`
+ * bytes and adds the final NUL.
+ */
 void *gmv_malloc(size_t nbytes);
 void *gmv_calloc(size_t count, size_t nbytes);
 void *gmv_realloc(void *block, size_t nbytes);

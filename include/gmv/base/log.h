@@ -40,8 +40,14 @@ static inline gmv_log_field gmv_log_int(const char *key, int64_t number)
     return (gmv_log_field){key, NULL, number};
 }
 
+/* Text and GMV_LOG_INFO until then; lines that other threads are writing may still be of old. */
 void gmv_log_configure(gmv_log_format format, gmv_log_level level);
+
+/* Whether a line of that level would be written. */
 bool gmv_log_enabled(gmv_log_level level);
+
+/* Writes one line, whatever the level. A line that is too long is cut; one that cannot be written
+ * is lost. */
 void gmv_log_write(gmv_log_level level, const char *event, const gmv_log_field *fields,
                    size_t n_fields);
 

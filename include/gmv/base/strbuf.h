@@ -25,9 +25,12 @@ typedef struct gmv_strbuf {
 
 #define GMV_STRBUF_INIT ((gmv_strbuf){0})
 
+/* Empty, as zeroes are. What is appended is freed by gmv_strbuf_fini, after which it is empty. */
 void gmv_strbuf_init(gmv_strbuf *buf);
 void gmv_strbuf_fini(gmv_strbuf *buf);
-bool gmv_strbuf_reserve(gmv_strbuf *buf, size_t more); /* room for `more` bytes beyond length */
+
+/* Makes room for `more` bytes behind the text, and a NUL. False without memory: it has failed. */
+bool gmv_strbuf_reserve(gmv_strbuf *buf, size_t more);
 
 /* What the inline functions below do when there is no room yet. */
 void gmv_strbuf_append_slowly(gmv_strbuf *buf, const void *bytes, size_t nbytes);
@@ -57,7 +60,9 @@ static GMV_ALWAYS_INLINE void gmv_strbuf_putc(gmv_strbuf *buf, char c)
 }
 
 void gmv_strbuf_printf(gmv_strbuf *buf, const char *format, ...) GMV_PRINTF(2, 3);
-void gmv_strbuf_int64(gmv_strbuf *buf, int64_t value); /* fast decimal */
+
+/* In decimal, many times faster than printf. */
+void gmv_strbuf_int64(gmv_strbuf *buf, int64_t value);
 void gmv_strbuf_uint64(gmv_strbuf *buf, uint64_t value);
 
 static inline bool gmv_strbuf_failed(const gmv_strbuf *buf)

@@ -227,12 +227,23 @@ typedef enum gmv_stream_priority {
     GMV_STREAM_PRIORITY_LOWEST   /* bulk work */
 } gmv_stream_priority;
 
+/*
+ * A stream of the default priority, or of another. @newref: gmv_stream_destroy, before the device
+ * is closed. May block.
+ *
+ * @retval GMV_ERR_OVERLOADED                          no host memory
+ * @retval GMV_ERR_DEVICE_OUT_OF_MEMORY, GMV_ERR_DEVICE_LOST
+ */
 GMV_NODISCARD gmv_status gmv_stream_create(gmv_device *device, gmv_stream **out_stream,
                                            gmv_error *err);
 GMV_NODISCARD gmv_status gmv_stream_create_with_priority(gmv_device *device,
                                                          gmv_stream_priority priority,
                                                          gmv_stream **out_stream, gmv_error *err);
+
+/* Abandons its work. NULL: nothing. */
 void gmv_stream_destroy(gmv_stream *stream);
+
+/* @borrowed, outlives the stream. */
 gmv_device *gmv_stream_device(const gmv_stream *stream);
 
 /* Announces that work enqueued until the next finish touches `memory`. NULL: nothing. */
@@ -261,8 +272,13 @@ GMV_NODISCARD gmv_status gmv_stream_wait_event(gmv_stream *stream,
                                                const uint8_t event_handle[GMV_IPC_HANDLE_NBYTES],
                                                gmv_error *err);
 
-/* Host to device, device to host, within the device (no overlap), and filling; sizes in bytes, 0 is
- * fine. */
+/*
+ * Host to device, device to host, within the device (no overlap), and filling; sizes in bytes, 0 is
+ * fine. `source` of gmv_copy_in may be changed once the call has returned; what gmv_copy_out reads
+ * is in `destination` after gmv_stream_finish, and the memory must live until then.
+ *
+ * @retval GMV_ERR_DEVICE_LOST, GMV_ERR_DEVICE_OUT_OF_MEMORY, GMV_ERR_OVERLOADED
+ */
 GMV_NODISCARD gmv_status gmv_copy_in(gmv_stream *stream, uint64_t destination, const void *source,
                                      uint64_t nbytes, gmv_error *err);
 GMV_NODISCARD gmv_status gmv_copy_out(gmv_stream *stream, void *destination, uint64_t source,

@@ -5,6 +5,10 @@
  * padding as zero. Arguments are checked by the floor above. Host pointers named out_* are valid
  * after gmv_stream_finish and may be NULL where the result is not wanted; arrays that are passed in
  * must live until then.
+ *
+ * Enqueued on the stream, which belongs to one thread at a time; the memory is announced before
+ * (gmv_stream_use). A gmv_kernel_* may fail with GMV_ERR_DEVICE_LOST, GMV_ERR_DEVICE_OUT_OF_MEMORY
+ * or GMV_ERR_OVERLOADED; what an exporter has cut short is told by gmv_stream_finish.
  */
 #ifndef GMV_DEVICE_KERNELS_H
 #define GMV_DEVICE_KERNELS_H

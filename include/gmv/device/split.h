@@ -96,8 +96,10 @@ typedef struct gmv_split {
     size_t n_masks;
 } gmv_split;
 
+/* The rules and errors of kernels.h hold for both. Bounds are found once the stream is finished. */
 GMV_NODISCARD gmv_status gmv_kernel_split_bounds(gmv_stream *stream, const gmv_split_bounds *args,
                                                  gmv_error *err);
+/* Enqueues the copy of `n` partitions from `first` on. */
 GMV_NODISCARD gmv_status gmv_kernel_split(gmv_stream *stream, const gmv_split *args,
                                           gmv_error *err);
 

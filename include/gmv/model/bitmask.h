@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Geometry of null masks: bit i is bit i % 8 of byte i / 8 (so bit i % 32 of little-endian word
- * i / 32), 1 is valid. Masks that gmvd makes are padded to 64 bytes, padding zero.
+ * i / 32), 1 is valid. Masks that gmvd makes are padded to 64 bytes, padding zero. That is Arrow's
+ * validity bitmap (columnar format, "Validity bitmaps") and cuDF's
+ * (cpp/include/cudf/null_mask.hpp).
  */
 #ifndef GMV_MODEL_BITMASK_H
 #define GMV_MODEL_BITMASK_H

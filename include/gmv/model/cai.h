@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A CUDA Array Interface payload as values (versions 0 to 3, one grammar), and what its members may
- * say. JSON to this struct is codec/cai_json.h; which buffer an address is in is the registry's.
+ * say, by Numba's page "CUDA Array Interface (Version 3)". JSON to this struct is codec/cai_json.h;
+ * which buffer an address is in is the registry's.
  */
 #ifndef GMV_MODEL_CAI_H
 #define GMV_MODEL_CAI_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A DLPack tensor as values (versions 1.x of the header): what its members may say, and what it
- * means as a CUDA Array Interface payload, whose rules of geometry then hold. Strides count
- * elements here. JSON to this struct is codec/dlpack_json.h.
+ * A DLPack tensor as values (versions 1.x of include/dlpack/dlpack.h): what its members may say,
+ * and what it means as a CUDA Array Interface payload, whose rules of geometry then hold. Strides
+ * count elements here. JSON to this struct is codec/dlpack_json.h.
  */
 #ifndef GMV_MODEL_DLPACK_H
 #define GMV_MODEL_DLPACK_H

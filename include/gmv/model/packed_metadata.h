@@ -40,6 +40,7 @@ typedef struct gmv_packed_metadata {
     gmv_packed_entry *entries; /* owned; freed by gmv_packed_metadata_fini */
 } gmv_packed_metadata;
 
+/* Frees the entries and leaves zeroes, which may be given to it again. */
 void gmv_packed_metadata_fini(gmv_packed_metadata *metadata);
 
 /*
@@ -48,7 +49,7 @@ void gmv_packed_metadata_fini(gmv_packed_metadata *metadata);
  */
 size_t gmv_packed_metadata_nbytes(const gmv_packed_metadata *metadata, int32_t version);
 
-/* Writes exactly that many bytes. */
+/* Writes exactly that many bytes to `out_bytes`, at any alignment. Cannot fail. */
 void gmv_packed_metadata_encode(const gmv_packed_metadata *metadata, int32_t version,
                                 void *out_bytes);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Byte slices as Python's slice.indices(nbytes) resolves them, for a step of 1. */
+/*
+ * Byte slices as Python's slice.indices(nbytes) resolves them, for a step of 1 (which is all that
+ * pylibcudf's gpumemoryview takes).
+ */
 #ifndef GMV_MODEL_SLICE_H
 #define GMV_MODEL_SLICE_H
 

@@ -125,6 +125,8 @@ typedef struct gmv_column_parts {
 GMV_NODISCARD gmv_status gmv_column_prepare(gmv_operation *operation, const gmv_column_parts *parts,
                                             const gmv_creation *creation, bool inner,
                                             gmv_column **out_column, gmv_error *err);
+
+/* Undoes gmv_column_prepare; views and children are left. NULL: nothing. */
 void gmv_column_discard(gmv_engine *engine, gmv_column *column);
 
 /*
@@ -168,6 +170,8 @@ static inline bool gmv_column_rows_valid(const gmv_column_rows *rows, int64_t ro
 GMV_NODISCARD gmv_status gmv_column_read_rows(gmv_operation *operation, gmv_column *column,
                                               int64_t first, int64_t count,
                                               gmv_column_rows *out_rows, gmv_error *err);
+
+/* Frees them with all their children, and leaves zeroes. */
 void gmv_column_rows_fini(gmv_column_rows *rows);
 
 GMV_END_DECLS

@@ -5,7 +5,12 @@
  *
  * A `bitmask` that is NULL or of 0 bytes is "no mask": all valid. An `input` is a column, or a 1-d
  * view taken as one (gathered if strided, its own mask counting). Made handles are held by the
- * operation.
+ * operation. Positions and counts are rows, 0 to 2^31-1.
+ *
+ * Beside what is said there, verbs that take a bitmask fail with GMV_ERR_DTYPE_UNSUPPORTED (neither
+ * |u1 nor <u4) and GMV_ERR_NOT_CONTIGUOUS at "/bitmask", and with the errors of
+ * gmv_bit_range_check; all with GMV_MOVE_TO_BULK or GMV_ERR_QUOTA_EXCEEDED (gmv_operation_weigh),
+ * and with those of gmv_engine_allocate and gmv_stream_finish.
  */
 #ifndef GMV_OPS_MASK_H
 #define GMV_OPS_MASK_H
@@ -59,9 +64,13 @@ GMV_NODISCARD gmv_status gmv_create_null_mask(gmv_operation *operation, int64_t 
 GMV_NODISCARD gmv_status gmv_set_null_mask(gmv_operation *operation, gmv_view *bitmask,
                                            gmv_bit_range range, bool valid, gmv_error *err);
 
+/* Bits begin to end, from bit 0 of a new mask on. Of "no mask", and of no bits, a mask of 0 bytes.
+ */
 GMV_NODISCARD gmv_status gmv_copy_bitmask(gmv_operation *operation, gmv_view *bitmask,
                                           gmv_bit_range range, const gmv_creation *creation,
                                           gmv_view **out_mask, gmv_error *err);
+
+/* The same of a column's rows, its offset applied. */
 GMV_NODISCARD gmv_status gmv_copy_column_bitmask(gmv_operation *operation, gmv_column *column,
                                                  const gmv_creation *creation, gmv_view **out_mask,
                                                  gmv_error *err);
@@ -73,6 +82,7 @@ GMV_NODISCARD gmv_status gmv_combine_bitmasks(gmv_operation *operation, gmv_bits
                                               const gmv_creation *creation,
                                               gmv_mask_result *out_result, gmv_error *err);
 
+/* How many bits of the range are 0, and how many are 1. Of "no mask" none is 0. */
 GMV_NODISCARD gmv_status gmv_null_count(gmv_operation *operation, gmv_view *bitmask,
                                         gmv_bit_range range, int64_t *out_count, gmv_error *err);
 GMV_NODISCARD gmv_status gmv_valid_count(gmv_operation *operation, gmv_view *bitmask,

@@ -39,6 +39,10 @@ typedef struct gmv_operation {
     bool made_inline[GMV_OPERATION_HELD_INLINE];
 } gmv_operation;
 
+/*
+ * Begins an operation in the caller's storage; cannot fail. `caller` is copied; the engine and the
+ * streams are @borrowed until gmv_operation_end, and the streams are this thread's alone.
+ */
 void gmv_operation_begin(gmv_operation *operation, gmv_engine *engine, const gmv_caller *caller,
                          gmv_lane lane, gmv_stream *const *streams);
 
@@ -54,6 +58,8 @@ GMV_NODISCARD gmv_status gmv_operation_get(gmv_operation *operation, const gmv_i
 /*
  * Makes room so that the next `n` calls of gmv_operation_adopt cannot fail. Every op calls it
  * before it publishes.
+ *
+ * @retval GMV_ERR_OVERLOADED  no memory
  */
 GMV_NODISCARD gmv_status gmv_operation_reserve(gmv_operation *operation, size_t n, gmv_error *err);
 

@@ -34,6 +34,16 @@ GMV_NODISCARD gmv_status gmv_packed_gpu_data(gmv_operation *operation, gmv_packe
 GMV_NODISCARD gmv_status gmv_packed_size(gmv_operation *operation, gmv_table *table,
                                          int64_t *out_nbytes, gmv_error *err);
 
+/*
+ * Packs a whole table into one new buffer; nulls are counted now. What somebody writes to the table
+ * meanwhile may or may not be in it.
+ *
+ * @retval GMV_ERR_DTYPE_UNSUPPORTED  a type that the layout has no place for
+ * @retval GMV_ERR_VALUE              a column that the layout cannot hold as it is (the message
+ * says which), or more columns than one call takes
+ * @retval GMV_MOVE_TO_BULK, GMV_ERR_QUOTA_EXCEEDED  as gmv_operation_weigh
+ * @retval as gmv_engine_allocate and gmv_stream_finish
+ */
 GMV_NODISCARD gmv_status gmv_pack(gmv_operation *operation, gmv_table *table,
                                   const gmv_creation *creation, gmv_packed **out_packed,
                                   gmv_error *err);
@@ -42,7 +52,7 @@ GMV_NODISCARD gmv_status gmv_pack(gmv_operation *operation, gmv_table *table,
  * One partition more than splits; none for a table of no columns and no rows, whatever the splits.
  * *out_packed is an array of *out_n held handles, freed by the caller with gmv_free.
  *
- * @retval GMV_ERR_VALUE           more than 2^20 splits times columns ("/splits")
+ * @retval GMV_ERR_VALUE  more than 2^20 splits times columns ("/splits")
  * @retval GMV_ERR_INDEX  a split past the rows (the last one is looked at first), "/splits/N"
  * @retval GMV_ERR_VALUE  negative, or below the one before, "/splits/N"
  */

@@ -37,6 +37,8 @@ GMV_NODISCARD gmv_status gmv_table_prepare(gmv_operation *operation, gmv_column 
                                            size_t n_columns, int32_t num_rows,
                                            const gmv_creation *creation, bool inner,
                                            gmv_table **out_table, gmv_error *err);
+
+/* Undoes gmv_table_prepare; the columns are left. NULL: nothing. */
 void gmv_table_discard(gmv_engine *engine, gmv_table *table);
 
 GMV_END_DECLS

@@ -78,6 +78,8 @@ typedef struct gmv_view_spec {
 GMV_NODISCARD gmv_status gmv_view_prepare(gmv_operation *operation, const gmv_view_spec *spec,
                                           const gmv_creation *creation, bool inner,
                                           gmv_view **out_view, gmv_error *err);
+
+/* Undoes gmv_view_prepare; the buffer, parent and mask are left. NULL: nothing. */
 void gmv_view_discard(gmv_engine *engine, gmv_view *view);
 
 /* POST /v1/views: a posted payload. Never blocks unless there is an event. Pointers are below
@@ -140,6 +142,14 @@ GMV_NODISCARD gmv_status gmv_view_create_typed(gmv_operation *operation, gmv_nod
                                                const gmv_creation *creation, gmv_view **out_view,
                                                gmv_error *err);
 
+/*
+ * A |u1 view of bytes of a contiguous view, as `parent[start:stop]` of a memoryview of bytes.
+ * Cheap: nothing is copied.
+ *
+ * @retval GMV_ERR_NOT_CONTIGUOUS  the parent
+ * @retval GMV_ERR_VALUE           a step other than 1 ("/step")
+ * @retval as gmv_node_prepare
+ */
 GMV_NODISCARD gmv_status gmv_view_byte_slice(gmv_operation *operation, gmv_view *parent,
                                              const gmv_slice *slice, const gmv_creation *creation,
                                              gmv_view **out_view, gmv_error *err);
@@ -185,6 +195,7 @@ typedef struct gmv_result {
     gmv_view *view;
 } gmv_result;
 
+/* Errors as gmv_engine_allocate and gmv_node_prepare. May block. */
 GMV_NODISCARD gmv_status gmv_result_prepare(gmv_operation *operation, gmv_device *device,
                                             uint64_t nbytes, gmv_contents contents,
                                             const gmv_creation *creation, bool inner,

@@ -29,7 +29,12 @@ typedef struct gmv_address_index {
     size_t count;
 } gmv_address_index;
 
+/*
+ * The caller has set `begin`, `end` and `owner` of a zeroed entry, which is @borrowed until it is
+ * removed and must not move.
+ */
 void gmv_address_index_insert(gmv_address_index *index, gmv_range_entry *entry);
+
 /* Does nothing unless the entry is in. */
 void gmv_address_index_remove(gmv_address_index *index, gmv_range_entry *entry);
 

@@ -133,6 +133,11 @@ typedef struct gmv_registry_options {
     void *observe_context;
 } gmv_registry_options;
 
+/*
+ * `options` (NULL: none) are copied. @newref: gmv_registry_destroy.
+ *
+ * @retval GMV_ERR_OVERLOADED  no memory
+ */
 GMV_NODISCARD gmv_status gmv_registry_create(const gmv_registry_options *options,
                                              gmv_registry **out_registry, gmv_error *err);
 
@@ -298,6 +303,7 @@ typedef struct gmv_lease_counts {
     int64_t lag_ns;   /* how late the last of them were, or how late the next ones are already */
 } gmv_lease_counts;
 
+/* Takes the graph lock for a moment. */
 void gmv_registry_count_leases(gmv_registry *registry, gmv_lease_counts *out_counts);
 
 /* ---- sessions ---- */
@@ -317,6 +323,9 @@ typedef struct gmv_session_info {
 } gmv_session_info;
 
 /*
+ * Begins a session with a lease of `ttl_seconds` that each use renews. `label` (NULL: none) is
+ * UTF-8 of `label_length` bytes and copied.
+ *
  * @retval GMV_ERR_VALUE           a length out of 1 to GMV_SESSION_SECONDS_MAX, or the label
  * @retval GMV_ERR_QUOTA_EXCEEDED  max_handles reached: sessions count as handles there
  * @retval GMV_ERR_OVERLOADED      no memory
@@ -344,7 +353,7 @@ void gmv_session_leave(gmv_registry *registry, gmv_session *session);
 /* @borrowed from the session. */
 const gmv_id *gmv_session_id(const gmv_session *session);
 
-/* @retval as gmv_session_enter */
+/* A snapshot; looking renews nothing. @retval as gmv_session_enter */
 GMV_NODISCARD gmv_status gmv_session_describe(gmv_registry *registry, const gmv_caller *caller,
                                               const gmv_id *id, gmv_session_info *out_info,
                                               gmv_error *err);
@@ -387,7 +396,12 @@ struct gmv_handle_info {
     gmv_id dependents[GMV_ERROR_IDS_MAX];
 };
 
-/* @retval GMV_ERR_HANDLE_UNKNOWN; GMV_ERR_HANDLE_DELETED once it is dead */
+/*
+ * A snapshot of a handle, with its owners and dependents; it renews nothing.
+ *
+ * @retval GMV_ERR_HANDLE_UNKNOWN  as gmv_registry_get
+ * @retval GMV_ERR_HANDLE_DELETED  once it is dead
+ */
 GMV_NODISCARD gmv_status gmv_registry_describe(gmv_registry *registry, const gmv_caller *caller,
                                                const gmv_id *id, gmv_handle_info *out_info,
                                                gmv_error *err);
@@ -440,6 +454,7 @@ typedef struct gmv_registry_counts {
     uint64_t alive[GMV_KIND_COUNT]; /* named, inner and deleted ones that live */
 } gmv_registry_counts;
 
+/* How many handles there are now. Takes the graph lock for a moment. */
 void gmv_registry_count(gmv_registry *registry, gmv_registry_counts *out_counts);
 
 GMV_END_DECLS
