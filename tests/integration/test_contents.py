@@ -344,10 +344,10 @@ def resident(daemon):
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "gathered"])
-def test_eight_big_downloads_take_no_memory_of_their_size(daemon, client, wait_until, layout):
+def test_eight_downloads_of_a_gibibyte_take_no_memory_of_that_size(daemon, client, wait_until, layout):
     """All are under way at once, each a good way in, and what they take stays far below what they send."""
     if layout == "contiguous":
-        source = client.post("/v1/buffers", {"nbytes": 1 << 28})["id"]
+        source = client.post("/v1/buffers", {"nbytes": 1 << 30})["id"]
         path = f"/v1/buffers/{source}/data"
     else:
         buffer = client.upload(bytes(4096))
