@@ -107,6 +107,12 @@ tests_fuzz_fuzz_range_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
 tests_fuzz_fuzz_range_LDFLAGS = $(FUZZ_LINK)
 tests_fuzz_fuzz_range_LDADD = $(FUZZ_LIBS) $(FUZZ_CODEC_LIBS)
 
+fuzz_targets += tests/fuzz/fuzz_head
+tests_fuzz_fuzz_head_SOURCES = tests/fuzz/fuzz_head.c tests/fuzz/fuzz.h
+tests_fuzz_fuzz_head_CPPFLAGS = $(GMV_TEST_CPPFLAGS)
+tests_fuzz_fuzz_head_LDFLAGS = $(FUZZ_LINK)
+tests_fuzz_fuzz_head_LDADD = $(FUZZ_LIBS) $(HTTP_TEST_LIBS)
+
 check_PROGRAMS += $(fuzz_targets)
 EXTRA_DIST += tests/fuzz/corpus tests/fuzz/make_codec_corpora.py tests/fuzz/make_corpora.py
 

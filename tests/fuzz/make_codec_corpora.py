@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the corpora of the codec's fuzz targets.
 
-make_codec_corpora.py [SOURCE_FOLDER]: replaces tests/fuzz/corpus/{json,body,range,query,path}.
+make_codec_corpora.py [SOURCE_FOLDER]: replaces tests/fuzz/corpus/{json,body,range,query,path,head}.
 """
 
 import json
@@ -62,6 +62,26 @@ COLUMNS = [
 ]
 
 
+# Heads that a library may read short, and values of fields.
+HEADS = [
+    b"Host: localhost\r\nX: b",
+    b"Host: a\r\nTransfer-Encoding:\r\n chunked",
+    b"Host: a\r\n: x\r\nContent-Length: 5",
+    b"Host: a\r\n\x00x\r\nContent-Length: 5",
+    b"Host: a\r\nX: b\x00c",
+    b"Host: a\nX: b\n",
+    b"Host: a\r\nX:\r\nY: \t",
+    b"Host: a\r\nX: b\rY: c",
+    b"",
+    b":\r\n",
+    b" X: a\r\n",
+    b"127.0.0.1:80",
+    b"\"a-1\", W/\"b\"",
+    b"application/json; charset=utf-8",
+    b"chunked",
+]
+
+
 # Batches whose references lead somewhere and nowhere.
 BATCHES = [{"operations": operations, "atomic": atomic} for atomic, operations in (
     (True, []),
@@ -96,6 +116,7 @@ def main():
         "query": [text.encode() for text in QUERIES],
         "batch": [json.dumps(batch).encode() for batch in BATCHES],
         "columns": COLUMNS,
+        "head": HEADS,
         "path": [text.encode() + bytes([63]) for text in PATHS],
     }
     for name, inputs in corpora.items():
