@@ -8,7 +8,6 @@ the number of runs (4), GMVD_RANDOM_SEED the first seed; a failure tells its see
 import os
 import random
 
-import numpy
 import pytest
 
 COUNT = int(os.environ.get("GMVD_RANDOM_LIVES", "4"))
