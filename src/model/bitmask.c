@@ -43,12 +43,12 @@ gmv_status gmv_bit_range_check(gmv_bit_range range, int64_t bits_available, gmv_
 {
     if (range.begin < 0 || range.begin > GMV_SIZE_TYPE_MAX)
         return gmv_fail(err, GMV_ERR_VALUE, "/begin_bit",
-                        "begin_bit is %" PRId64 "; it must be 0 to %" PRId32, range.begin,
-                        GMV_SIZE_TYPE_MAX);
+                        "begin_bit must be 0 to %" PRId32 ", not %" PRId64, GMV_SIZE_TYPE_MAX,
+                        range.begin);
     if (range.end < range.begin || range.end > GMV_SIZE_TYPE_MAX)
         return gmv_fail(err, GMV_ERR_VALUE, "/end_bit",
-                        "end_bit is %" PRId64 "; it must be begin_bit (%" PRId64 ") to %" PRId32,
-                        range.end, range.begin, GMV_SIZE_TYPE_MAX);
+                        "end_bit must be begin_bit (%" PRId64 ") to %" PRId32 ", not %" PRId64,
+                        range.begin, GMV_SIZE_TYPE_MAX, range.end);
     if (bits_available >= 0 && range.end > bits_available)
         return gmv_fail(err, GMV_ERR_OUT_OF_BOUNDS, "/end_bit",
                         "end_bit is %" PRId64 ", but there are only %" PRId64 " bits", range.end,

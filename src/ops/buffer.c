@@ -147,7 +147,7 @@ gmv_status gmv_buffer_allocate(gmv_operation *operation, int64_t device, int64_t
 {
     gmv_device *on = NULL;
     if (nbytes < 0)
-        return gmv_fail(err, GMV_ERR_VALUE, "/nbytes", "nbytes is %lld, it must not be negative",
+        return gmv_fail(err, GMV_ERR_VALUE, "/nbytes", "nbytes must be 0 or more, not %lld",
                         (long long)nbytes);
     GMV_TRY(gmv_engine_device(operation->engine, device, &on, err));
     GMV_TRY(gmv_operation_weigh(operation, (uint64_t)nbytes, err));
@@ -196,7 +196,7 @@ static gmv_status import_check(bool has_base, int64_t base, bool has_nbytes, int
                         "base is %lld, it must be the address of the memory in the exporter",
                         (long long)base);
     if (has_nbytes && nbytes < 0)
-        return gmv_fail(err, GMV_ERR_VALUE, "/nbytes", "nbytes is %lld, it must not be negative",
+        return gmv_fail(err, GMV_ERR_VALUE, "/nbytes", "nbytes must be 0 or more, not %lld",
                         (long long)nbytes);
     return GMV_OK;
 }

@@ -32,10 +32,10 @@ static gmv_memory_kind upload_kind(uint64_t nbytes)
 static gmv_status upload_check_limit(const gmv_engine *engine, uint64_t nbytes, gmv_error *err)
 {
     if (nbytes > engine->limits.max_logical_nbytes)
-        return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, NULL,
-                        "the upload would hold %llu bytes, max_logical_nbytes is %llu",
-                        (unsigned long long)nbytes,
-                        (unsigned long long)engine->limits.max_logical_nbytes);
+        return gmv_fail(
+            err, GMV_ERR_QUOTA_EXCEEDED, NULL,
+            "the upload would hold %llu bytes, max_logical_nbytes is %llu; send it in parts",
+            (unsigned long long)nbytes, (unsigned long long)engine->limits.max_logical_nbytes);
     return GMV_OK;
 }
 

@@ -252,8 +252,8 @@ gmv_status gmv_create_null_mask(gmv_operation *operation, int64_t device, int64_
     gmv_draft draft;
     gmv_view *mask = NULL;
     if (size < 0 || size > GMV_SIZE_TYPE_MAX)
-        return gmv_fail(err, GMV_ERR_VALUE, "/size", "size is %lld, it must be 0 to %d",
-                        (long long)size, GMV_SIZE_TYPE_MAX);
+        return gmv_fail(err, GMV_ERR_VALUE, "/size", "size must be 0 to %d, not %lld",
+                        GMV_SIZE_TYPE_MAX, (long long)size);
     GMV_TRY(gmv_engine_device(operation->engine, device, &on, err));
     int64_t nbytes = state == GMV_MASK_UNALLOCATED ? 0 : gmv_bitmask_nbytes(size);
     GMV_TRY(gmv_operation_weigh(operation, (uint64_t)nbytes, err));

@@ -115,9 +115,10 @@ gmv_status gmv_operation_weigh(gmv_operation *operation, uint64_t nbytes, gmv_er
 {
     uint64_t limit = operation->engine->limits.max_logical_nbytes;
     if (nbytes > limit)
-        return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, NULL,
-                        "the work would pass over %llu bytes, max_logical_nbytes is %llu",
-                        (unsigned long long)nbytes, (unsigned long long)limit);
+        return gmv_fail(
+            err, GMV_ERR_QUOTA_EXCEEDED, NULL,
+            "the work would pass over %llu bytes, max_logical_nbytes is %llu; take it in parts",
+            (unsigned long long)nbytes, (unsigned long long)limit);
     if (nbytes > GMV_BULK_NBYTES && operation->lane != GMV_LANE_BULK)
         return GMV_MOVE_TO_BULK;
     return GMV_OK;

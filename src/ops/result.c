@@ -10,8 +10,8 @@ gmv_status gmv__result_allocate(gmv_operation *operation, gmv_device *device, ui
 {
     bool exportable = creation && creation->exportable && nbytes > 0;
     if (nbytes > INT64_MAX)
-        return gmv_fail(err, GMV_ERR_DEVICE_OUT_OF_MEMORY, NULL, "no device has %llu bytes",
-                        (unsigned long long)nbytes);
+        return gmv_fail(err, GMV_ERR_DEVICE_OUT_OF_MEMORY, NULL,
+                        "no device has %llu bytes of memory", (unsigned long long)nbytes);
     return gmv_engine_allocate(operation->engine, device, gmv_operation_stream(operation, device),
                                exportable ? GMV_MEMORY_EXPORTABLE : GMV_MEMORY_ORDINARY, contents,
                                nbytes, out_memory, err);

@@ -195,7 +195,7 @@ static gmv_status view_base_of(gmv_node *parent, view_base *out_base, gmv_error 
 gmv_status gmv_view_check_typed(const gmv_typed_view_request *request, gmv_error *err)
 {
     if (request->offset < 0)
-        return gmv_fail(err, GMV_ERR_VALUE, "/offset", "offset is %lld, it must not be negative",
+        return gmv_fail(err, GMV_ERR_VALUE, "/offset", "offset must be 0 or more, not %lld",
                         (long long)request->offset);
     return gmv_layout_check_shape(&request->layout, err);
 }

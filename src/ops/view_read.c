@@ -78,9 +78,10 @@ static gmv_status bytes_check_quota(const gmv_engine *engine, const gmv_view *vi
     uint64_t limit = engine->limits.max_logical_nbytes;
     if ((uint64_t)view->nbytes <= limit)
         return GMV_OK;
-    return gmv_fail(err, GMV_ERR_QUOTA_EXCEEDED, NULL,
-                    "the view stands for %lld bytes, max_logical_nbytes is %llu",
-                    (long long)view->nbytes, (unsigned long long)limit);
+    return gmv_fail(
+        err, GMV_ERR_QUOTA_EXCEEDED, NULL,
+        "the view stands for %lld bytes, max_logical_nbytes is %llu; make views of parts of it",
+        (long long)view->nbytes, (unsigned long long)limit);
 }
 
 gmv_status gmv_view_bytes(gmv_operation *operation, gmv_view *view, gmv_bytes *out_bytes,

@@ -51,7 +51,9 @@ static gmv_status scratch_take(cuda_stream *stream, size_t nbytes, CUdeviceptr *
         result = gmv__cuda.pool_allocate(out_address, nbytes, device->pool, stream->handle);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return gmv_fail(err, GMV_ERR_DEVICE_OUT_OF_MEMORY, NULL,
-                        "the device cannot give %zu bytes of scratch memory", nbytes);
+                        "the device cannot give %zu bytes of scratch memory; delete handles that "
+                        "are no longer needed",
+                        nbytes);
     if (result != CUDA_SUCCESS)
         return gmv__cuda_fail(device, result, "pool_allocate", err);
     stream->busy = true;

@@ -223,7 +223,7 @@ static gmv_status import_acquire(host_device *device, const host_segment *segmen
     if (!import || (is_mine && !imports_open(device, import, segment)))
         return gmv_fail(err, GMV_ERR_DEVICE_OUT_OF_MEMORY, NULL,
                         "the segment of %llu bytes cannot be mapped: the process has no room or "
-                        "too many mappings",
+                        "too many mappings; delete imports that are no longer needed",
                         (unsigned long long)segment->nbytes);
     *out_import = import;
     return GMV_OK;
