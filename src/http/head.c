@@ -288,8 +288,7 @@ bool gmv_head_expects_continue(const gmv_head *head)
            head_equals(expect->text, expect->length, "100-continue");
 }
 
-/* Whether a tag is `etag`, or, when that lacks its closing quote, `etag` and something behind a
- * dash. */
+/* Whether a tag is `etag` or, where that lacks its closing quote, goes on behind it with a dash. */
 static bool head_tag_matches(const char *text, size_t length, const char *etag)
 {
     size_t etag_length = strlen(etag);

@@ -99,8 +99,8 @@ bool gmv_head_expects_continue(const gmv_head *head);
 
 /*
  * Whether an entity-tag list ("*" or a comma-separated list) holds `etag` (with its quotes; without
- * the last one also any that goes on with a dash; "" is in none). A weak
- * comparison takes W/"x" for "x"; a strong one does not.
+ * the last one also any that goes on with a dash; "" is in none). A weak comparison takes W/"x" for
+ * "x"; a strong one does not.
  */
 bool gmv_etag_listed(const gmv_field_value *list, const char *etag, bool weak);
 

@@ -28,8 +28,8 @@ typedef struct gmv_operation {
     gmv_caller caller;
     gmv_lane lane;
     uint32_t ttl_seconds; /* the lease of every name that it makes; 0, at first: none */
-    GMV_ATOMIC(bool) *
-        unheard; /* @borrowed: nobody waits for the outcome any more; NULL, at first */
+    /* @borrowed: whether nobody waits for the outcome any more. NULL, at first. */
+    GMV_ATOMIC(bool) * unheard;
     gmv_stream *const *streams; /* one for each device of the engine; NULL on the inline lane */
     gmv_node **held;            /* points to held_inline until more are held */
     bool *made;                 /* likewise: which of them it has published */
