@@ -344,12 +344,14 @@ static int option_read_file(const option_reader *reader, const char *path)
 
 /* ---- environment and flags ---- */
 
+/* An empty variable is as none: Compose and service files write those for what is not set. */
 static const char *option_variable(const option_reader *reader, const char *name, char out_name[64])
 {
     size_t used = (size_t)snprintf(out_name, 64, "GMVD_%s", name);
     for (size_t i = 0; i < used; i++)
         out_name[i] = out_name[i] == '-' ? '_' : (char)toupper((unsigned char)out_name[i]);
-    return reader->environment(out_name);
+    const char *value = reader->environment(out_name);
+    return value && value[0] ? value : NULL;
 }
 
 /* The name of today beats that of before. */

@@ -161,6 +161,15 @@ Test(options, faults_of_the_environment_name_the_variable)
     cr_assert_not_null(strstr(error, "GMVD_MAX_HANDLES"), "%s", error);
 }
 
+Test(options, an_empty_variable_is_as_none)
+{
+    env_names[0] = "GMVD_MAX_HANDLES", env_values[0] = "";
+    env_names[1] = "GMVD_LISTEN", env_values[1] = "";
+    env_names[2] = "GMVD_CONFIG", env_values[2] = "";
+    cr_assert_eq(read_options(NULL), 0, "%s", error);
+    cr_assert_str_eq(options.listen, "127.0.0.1:8080");
+}
+
 Test(options, actions_are_told)
 {
     cr_assert_eq(read_options("healthcheck", "--listen", "127.0.0.1:9", NULL), 0);
